@@ -1,0 +1,51 @@
+# Development of stepmap. `make help` lists the targets.
+
+PYTHON ?= python3# creates .venv; 3.11 or newer
+JOBS ?= auto# parallel test processes
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+STAMP := $(VENV)/.setup-done
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup system demo test check bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv with the locked packages and stepmap itself, editable
+
+system:
+	@PYTHON='$(PYTHON)' tools/system_packages.sh
+
+# pip check: the lock must satisfy what pyproject.toml asks for.
+$(STAMP): requirements.lock pyproject.toml | system
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'stepmap needs Python 3.11 or newer: make PYTHON=python3.11 ...' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --no-deps --requirement requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	$(PIP) check
+	@touch $@
+
+demo: setup ## run the demonstration
+	$(BIN)/stepmap demo
+
+test: check ## run all checks, then all tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: setup ## format, lint, types, layers and C, without running anything
+	@tools/check.sh
+
+bench: setup ## measure the core and the optimizer
+	$(BIN)/python tests/bench/core.py
+	$(BIN)/python tests/bench/optimal.py
+
+lock: ## pin the newest packages pyproject.toml allows in requirements.lock
+	@PYTHON='$(PYTHON)' tools/lock.sh
+
+clean: ## remove .venv and everything built or cached in this folder
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

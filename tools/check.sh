@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs every static check, all of them even if one fails, and fails at the end if any did.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+bin=.venv/bin
+
+failed=()
+check() { # heading command...
+  echo "== $1"
+  "${@:2}" || failed+=("$1")
+}
+
+check "ruff format" "$bin/ruff" format --check .
+check "ruff check" "$bin/ruff" check .
+check "mypy" "$bin/mypy" --strict host/stepmap
+check "imports" "$bin/lint-imports" --no-logo
+
+# Our own C: tracked or about to be; neither generated nor test data.
+own_c() {
+  git ls-files --cached --others --exclude-standard --deduplicate -- '*.c' '*.h' \
+    ':(exclude,glob)**/generated/**' ':(exclude)tests/data/'
+}
+sources=()
+own_c >/dev/null || failed+=("list of C files")
+while read -r file; do
+  [[ -e $file ]] && sources+=("$file")
+done < <(own_c)
+if ((${#sources[@]})); then
+  check "clang-format" clang-format --dry-run -Werror "${sources[@]}"
+  check "cppcheck" cppcheck --quiet --std=c11 --enable=warning,style,performance,portability --inline-suppr \
+    --suppress=missingIncludeSystem --error-exitcode=1 -I tests/data/sample_model "${sources[@]}"
+fi
+check "gcc" tools/check_c.sh
+
+if ((${#failed[@]})); then
+  (IFS=, && echo "== failed: ${failed[*]}") >&2
+  exit 1
+fi
+echo "== all checks passed"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Compiles the C runtime with every warning an error, against samples of the model.h it is generated with:
+# NAME.c against each tests/data/sample_model/NAME/*/model.h, since sizes of zero and options change what is compiled.
+# Arguments: the files to check; without any, the whole runtime.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+shopt -s nullglob
+
+files=("$@")
+(($#)) || files=(host/stepmap/graph/runtime/*.c)
+((${#files[@]})) || echo "no C files to check"
+
+status=0
+for file in "${files[@]}"; do
+  samples=(tests/data/sample_model/"$(basename "$file" .c)"/*/)
+  if ! grep -q '#include "model.h"' "$file"; then
+    samples=(.)
+  elif ((${#samples[@]} == 0)); then
+    echo "$file: cannot be checked without a sample of its model.h; see tools/sample_model.py" >&2
+    status=1
+  fi
+  for sample in "${samples[@]}"; do
+    # Optimized, since that is when gcc sees values that are never set and indices out of bounds.
+    gcc -std=c11 -O2 -Wall -Wextra -Wconversion -Wshadow -Werror -I "$sample" -c "$file" -o /dev/null || status=1
+    # A model's sizes are constants, so conditions on them are always known.
+    cppcheck --quiet --std=c11 --enable=warning,style,performance,portability --inline-suppr --error-exitcode=1 \
+      --suppress=missingIncludeSystem --suppress=knownConditionTrueFalse -I "$sample" "$file" || status=1
+  done
+done
+exit "$status"

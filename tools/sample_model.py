@@ -1,0 +1,59 @@
+"""Writes tests/data/sample_model: headers as the generator makes them, for compiling the runtime in tools/check_c.sh.
+
+    python tools/sample_model.py        after a change of the generator or of what the runtime expects of it
+
+One folder a runtime unit and variant: ``full`` has every kind of size, ``free`` has neither constraints nor kinematic
+coordinates nor forces; ``_curvature`` adds second derivatives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import stepmap as sm
+from stepmap.graph.library import Recipe, write_sources
+from stepmap.steps.kernel import CompiledKernel
+
+FOLDER = Path(__file__).parents[1] / "tests" / "data" / "sample_model"
+
+
+def full() -> sm.System:
+    """A driven pendulum under a trolley, its bob on a string: L depends on one kinematic coordinate, h on the other."""
+    b = sm.Builder("full")
+    length, trolley = (b.coordinate(name, kinematic=True, start=1.0) for name in ("length", "trolley"))
+    theta, height = b.coordinate("theta"), b.coordinate("height")
+    bob = b.world.tx(trolley).rz(theta).ty(height, name="bob")
+    b.mass(bob, 1.0, inertia=(0, 0, 1.0))
+    b.damping(theta, 0.1)
+    b.drive(theta, b.input("torque"))
+    b.distance(bob, b.world, length)
+    return b.build()
+
+
+def headers() -> dict[str, str]:
+    """Text of every header by its path."""
+    out = {}
+    for name, system in (("full", full()), ("free", sm.systems.get("pendulum_chain", n=1))):
+        for step in (sm.VariationalStep(system, 0.1), sm.EulerStep(system, 0.1)):
+            recipe = recipe_of(step)
+            for suffix, curvature in (("", False), ("_curvature", True)):
+                path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
+                out[path] = write_sources(recipe, curvature)["model.h"]
+    return out
+
+
+def recipe_of(step: sm.VariationalStep | sm.EulerStep) -> Recipe:
+    kernel = step.kernel
+    assert isinstance(kernel, CompiledKernel), "needs a C compiler"
+    return kernel.recipe
+
+
+def main() -> None:
+    for path, text in headers().items():
+        target = FOLDER / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

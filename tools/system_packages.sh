@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Installs the Debian packages stepmap needs, if a tool is missing and we are root; otherwise says what to install.
+set -euo pipefail
+
+missing=()
+for tool in gcc clang-format cppcheck; do
+  command -v "$tool" >/dev/null || missing+=("$tool")
+done
+"${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null || missing+=("python's venv")
+((${#missing[@]})) || exit 0
+
+install='apt-get update && apt-get install -y --no-install-recommends build-essential clang-format cppcheck python3-venv'
+(IFS=, && echo "missing: ${missing[*]}")
+if ((EUID == 0)) && command -v apt-get >/dev/null; then
+  echo "$install"
+  DEBIAN_FRONTEND=noninteractive bash -c "$install"
+else
+  echo "install them as root (Debian, Ubuntu):" >&2
+  echo "  $install" >&2
+fi
