@@ -1,0 +1,46 @@
+"""Every error stepmap raises; each names what is wrong and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class StepmapError(Exception):
+    """Base of all errors raised on purpose by stepmap."""
+
+
+class ModelError(StepmapError, ValueError):
+    """A mechanism or a choice of arguments that cannot mean anything physical."""
+
+
+class ShapeError(StepmapError, ValueError):
+    """An array of the wrong shape, or with entries that are not finite."""
+
+
+class JobError(StepmapError, ValueError):
+    """A job file, or a file it names, that cannot mean anything; carries the file and the line."""
+
+    def __init__(self, message: str, *, file: str, line: int | None = None) -> None:
+        super().__init__(f"{file}:{line}: {message}" if line is not None else f"{file}: {message}")
+        self.file = file
+        self.line = line
+
+
+class ConvergenceError(StepmapError):
+    """An equation that could not be solved; carries how far the solver came."""
+
+    def __init__(self, message: str, *, iterations: int, residual: float, x: Any) -> None:
+        super().__init__(message)
+        self.iterations = iterations
+        self.residual = residual
+        self.x = x
+
+
+class ToolchainError(StepmapError):
+    """An outside tool that failed; carries its command, its log and a remedy."""
+
+    def __init__(self, message: str, *, command: str, log: str, remedy: str) -> None:
+        super().__init__(f"{message}\n  command: {command}\n  remedy: {remedy}\n{log}".rstrip())
+        self.command = command
+        self.log = log
+        self.remedy = remedy

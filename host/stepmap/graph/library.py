@@ -1,0 +1,96 @@
+"""A model's functions compiled together with the C runtime, loaded from the cache where they were built before."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import casadi as ca
+
+from stepmap.graph import cache, compiler
+from stepmap.graph.emit import emit
+from stepmap.graph.functions import GraphFunction
+from stepmap.graph.tape import record
+from stepmap.mechanics.expressions import Expressions
+
+SOURCES = ("functions.py", "rates.py", "tape.py", "emit.py", "compiler.py", "library.py")
+UNIT_LINES = 4000  # generated lines a C file
+
+
+class FunctionSet(Protocol):
+    """Generated functions of a model: those a step and its linearization need, and what curvature needs on top."""
+
+    e: Expressions
+
+    @property
+    def first_order(self) -> tuple[GraphFunction, ...]: ...
+    @property
+    def second_order(self) -> tuple[GraphFunction, ...]: ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a library is made of. Functions are differentiated only when it has to be built."""
+
+    runtime: str  # midpoint.c or euler.c
+    functions: FunctionSet
+    defines: Mapping[str, object]
+
+
+def load(recipe: Recipe, *, curvature: bool) -> ctypes.CDLL:
+    """The model's library, from the cache or built now. Raises ToolchainError without a compiler."""
+    path = cache.folder() / f"{digest(recipe, curvature)}.so"
+    if not cache.valid(path):
+        with cache.only_one(path):
+            if not cache.valid(path):
+                compiler.build(write_sources(recipe, curvature), path, unit=recipe.runtime)
+    return ctypes.CDLL(str(path))
+
+
+def digest(recipe: Recipe, curvature: bool) -> str:
+    """Names the library: the model's expressions, the generator, the runtime and the machine."""
+    e = recipe.functions.e
+    model = ca.Function("model", [e.q, e.v, e.u, e.parameters], [e.lagrangian, e.force, e.residual, e.pull])
+    total = hashlib.sha256(model.serialize({"debug": False}).encode())
+    for text in (recipe.runtime, repr(recipe.defines), repr(curvature), ca.CasadiMeta.version(), compiler.identity()):
+        total.update(text.encode())
+    here = Path(__file__).parent
+    for source in [*(here / name for name in SOURCES), *sorted(compiler.RUNTIME.iterdir())]:
+        total.update(source.read_bytes())
+    return total.hexdigest()[:32]
+
+
+def write_sources(recipe: Recipe, curvature: bool) -> dict[str, str]:
+    """All C files of a model by name; the unit of the runtime itself is its own file and not among them."""
+    chunks: list[str] = []
+    heads: list[str] = []
+    scratch = 0
+    wanted = recipe.functions.first_order + (recipe.functions.second_order if curvature else ())
+    for function in wanted:
+        code = emit(record(function.sparse), "sm_")
+        chunks.extend(code.chunks)
+        heads.append(code.head)
+        scratch = max(scratch, code.scratch)
+    defines = {**recipe.defines, "SM_SCRATCH": scratch} | ({"SM_CURVATURE": 1} if curvature else {})
+    header = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+    files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + header + "".join(heads) + "#endif\n"}
+    for i, text in enumerate(_units(chunks)):
+        files[f"generated_{i}.c"] = "#include <math.h>\n" + text
+    return files
+
+
+def _units(chunks: Sequence[str]) -> list[str]:
+    """Chunks gathered into files of about UNIT_LINES lines."""
+    units: list[list[str]] = [[]]
+    lines = 0
+    for chunk in chunks:
+        if lines > UNIT_LINES:
+            units.append([])
+            lines = 0
+        units[-1].append(chunk)
+        lines += chunk.count("\n")
+    return ["".join(unit) for unit in units]

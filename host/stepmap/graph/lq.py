@@ -1,0 +1,135 @@
+"""Linear-quadratic problems along a trajectory: the C of runtime/lq.c, or the same in numpy without a compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from dataclasses import dataclass
+from functools import cache as once
+from typing import Any, Protocol
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.graph import cache, compiler
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The problem  min Σ q z + r v + ½ (zᵀQz + vᵀRv) + ½ part (zᵀ xx z + 2 zᵀ xu v + vᵀ uu v)  with z' = A z + B v.
+
+    Q and R are one matrix, or one a step; the linear terms and the added curvature may be left out.
+    """
+
+    A: Array  # (n, nx, nx)
+    B: Array  # (n, nx, nu)
+    Q: Array
+    R: Array
+    terminal: Array
+    q: Array | None = None  # (n+1, nx)
+    r: Array | None = None  # (n, nu)
+    bend: tuple[Array, Array, Array] | None = None  # xx, xu, uu, each (n, …)
+
+
+class Recursions(Protocol):
+    """Backward and forward passes; arrays are C-ordered float64, time first."""
+
+    def backward(self, lq: Quadratic, part: float = 0.0) -> tuple[int, Array, Array, Array]:
+        """(status, K, f, P0); status is 0, or k+1 where the problem at step k is not positive definite."""
+
+    def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]: ...
+    def adjoint(self, A: Array, B: Array, K: Array, q: Array, r: Array) -> Array: ...
+
+
+@once
+def recursions() -> Recursions:
+    """The compiled recursions, or those in numpy where there is no compiler."""
+    source = compiler.RUNTIME / "lq.c"
+    name = hashlib.sha256(source.read_bytes() + compiler.identity().encode()).hexdigest()[:32]
+    path = cache.folder() / f"lq-{name}.so"
+    if not cache.valid(path):
+        if compiler.find() is None:
+            return NumpyRecursions()
+        with cache.only_one(path):
+            if not cache.valid(path):
+                compiler.build({}, path, unit="lq.c")
+    return CompiledRecursions(ctypes.CDLL(str(path)))
+
+
+class CompiledRecursions:
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        loaded.lq_scratch.restype = ctypes.c_size_t
+        pointer, size, stride = ctypes.c_void_p, ctypes.c_int, ctypes.c_ssize_t
+        tail: list[Any] = [pointer, pointer, pointer, ctypes.c_double, *[pointer] * 8]
+        loaded.lq_backward.argtypes = [size, size, size, pointer, pointer, pointer, stride, pointer, stride, *tail]
+        loaded.lq_forward.argtypes = [*[size] * 3, *[pointer] * 6]
+        loaded.lq_adjoint.argtypes = [*[size] * 3, *[pointer] * 6]
+        self.lib = loaded
+
+    def backward(self, lq: Quadratic, part: float = 0.0) -> tuple[int, Array, Array, Array]:
+        n, nx, nu = lq.B.shape
+        K, f, P0 = np.empty((n, nu, nx)), np.empty((n, nu)), np.empty((nx, nx))
+        scratch, live = np.empty(self.lib.lq_scratch(nx, nu)), np.empty(nx, dtype=np.intc)
+        Qs, Rs = (0 if M.ndim == 2 else M.shape[1] * M.shape[2] for M in (lq.Q, lq.R))
+        status = self.lib.lq_backward(
+            n, nx, nu, _at(lq.A), _at(lq.B), _at(lq.Q), Qs, _at(lq.R), Rs, _at(lq.terminal), _at(lq.q), _at(lq.r),
+            part, *map(_at, lq.bend or (None,) * 3), _at(K), _at(f), _at(P0), _at(scratch), live.ctypes.data,
+        )  # fmt: skip
+        return -status, K, f, P0
+
+    def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
+        n, nx, nu = B.shape
+        z, v = np.empty((n + 1, nx)), np.empty((n, nu))
+        self.lib.lq_forward(n, nx, nu, _at(A), _at(B), _at(K), _at(f), _at(z), _at(v))
+        return z, v
+
+    def adjoint(self, A: Array, B: Array, K: Array, q: Array, r: Array) -> Array:
+        n, nx, nu = B.shape
+        s = np.empty((n + 1, nx))
+        self.lib.lq_adjoint(n, nx, nu, _at(A), _at(B), _at(K), _at(q), _at(r), _at(s))
+        return s
+
+
+class NumpyRecursions:
+    """The textbook form, also what the tests hold the C against."""
+
+    def backward(self, lq: Quadratic, part: float = 0.0) -> tuple[int, Array, Array, Array]:
+        A, B = lq.A, lq.B
+        n, nx, nu = B.shape
+        K, f = np.empty((n, nu, nx)), np.empty((n, nu))
+        P, p = lq.terminal, np.zeros(nx) if lq.q is None else lq.q[n]
+        for k in reversed(range(n)):
+            Qk, Rk = (M if M.ndim == 2 else M[k] for M in (lq.Q, lq.R))
+            xx, xu, uu = (0.0, np.zeros((nx, nu)), 0.0) if lq.bend is None else (part * M[k] for M in lq.bend)
+            G = B[k].T @ P @ A[k] + xu.T
+            H = Rk + uu + B[k].T @ P @ B[k]
+            h = B[k].T @ p + (0.0 if lq.r is None else lq.r[k])
+            try:
+                L = np.linalg.cholesky((H + H.T) / 2)
+            except np.linalg.LinAlgError:
+                return k + 1, K, f, P
+            if not np.isfinite(L).all():
+                return k + 1, K, f, P
+            K[k], f[k] = np.linalg.solve(H, G), np.linalg.solve(H, h)
+            P = Qk + xx + A[k].T @ P @ A[k] - G.T @ K[k]
+            P = (P + P.T) / 2
+            p = A[k].T @ p - G.T @ f[k] + (0.0 if lq.q is None else lq.q[k])
+        return 0, K, f, P
+
+    def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
+        n, nx, nu = B.shape
+        z, v = np.zeros((n + 1, nx)), np.empty((n, nu))
+        for k in range(n):
+            v[k] = -K[k] @ z[k] - f[k]
+            z[k + 1] = A[k] @ z[k] + B[k] @ v[k]
+        return z, v
+
+    def adjoint(self, A: Array, B: Array, K: Array, q: Array, r: Array) -> Array:
+        s = np.array(q)
+        for k in reversed(range(len(B))):
+            s[k] = q[k] - K[k].T @ r[k] + (A[k] - B[k] @ K[k]).T @ s[k + 1]
+        return s
+
+
+def _at(array: Array | None) -> int | None:
+    return None if array is None else array.ctypes.data

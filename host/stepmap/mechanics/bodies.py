@@ -1,0 +1,116 @@
+"""Rigid bodies: kinetic energy and gravity, bodies on one moving frame lumped into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from stepmap.errors import ModelError
+from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.kinematics import Kinematics, relative
+from stepmap.mechanics.quantity import Scalar, scalar
+
+
+@dataclass(frozen=True)
+class Body:
+    """A rigid body whose centre of mass is the frame's origin; inertia in the frame's axes."""
+
+    frame: Frame
+    mass: ca.SX
+    inertia: ca.SX  # 3x3
+
+
+@dataclass(frozen=True)
+class Link:
+    """All bodies that move with one frame: total mass, its centre, inertia about that centre."""
+
+    frame: Frame
+    mass: ca.SX
+    center: ca.SX
+    inertia: ca.SX
+
+    def kinetic(self, kinematics: Kinematics) -> ca.SX:
+        twist = kinematics.twist[self.frame.index]
+        velocity = twist.linear + ca.cross(twist.angular, self.center)
+        spin = ca.dot(twist.angular, self.inertia @ twist.angular)
+        return (self.mass * ca.dot(velocity, velocity) + spin) / 2
+
+    def potential(self, kinematics: Kinematics, gravity: Sequence[ca.SX]) -> ca.SX:
+        pose = kinematics.pose[self.frame.index]
+        height = pose.origin + pose.rotation @ self.center
+        return -self.mass * ca.dot(ca.vertcat(*gravity), height)
+
+
+def inertia_matrix(inertia: Any, what: str) -> ca.SX:
+    """Principal moments (3) or a full matrix (3x3) as a 3x3 expression."""
+    if not isinstance(inertia, (list, tuple, np.ndarray)):
+        raise ModelError(f"{what}: expected three principal moments or a 3x3 matrix, got {inertia!r}")
+    rows = [list(row) if isinstance(row, (list, tuple, np.ndarray)) else row for row in inertia]
+    if len(rows) == 3 and not any(isinstance(row, list) for row in rows):
+        return ca.sparsify(ca.diag(ca.vertcat(*(scalar(e, what) for e in rows))))
+    if len(rows) != 3 or any(not isinstance(row, list) or len(row) != 3 for row in rows):
+        raise ModelError(f"{what}: expected three principal moments or a 3x3 matrix")
+    matrix = ca.vertcat(*(ca.horzcat(*(scalar(e, what) for e in row)) for row in rows))
+    if not _is_symmetric(matrix):
+        raise ModelError(f"{what}: an inertia matrix must be symmetric")
+    return ca.sparsify(ca.triu2symm(ca.triu(matrix)))
+
+
+def _is_symmetric(matrix: ca.SX) -> bool:
+    """Expressions must be the same; numbers, such as those of R I Rᵀ, may differ by rounding."""
+    numbers = [abs(float(e)) for e in ca.vertsplit(ca.vec(matrix)) if e.is_constant()]
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        gap = ca.simplify(matrix[i, j] - matrix[j, i])
+        if not gap.is_constant() or abs(float(gap)) > 1e-12 * max(numbers, default=0.0):
+            return False
+    return True
+
+
+def lump(bodies: Sequence[Body]) -> list[Link]:
+    """One link a moving frame. Bodies fixed to the world carry no kinetic energy but keep their weight's reference."""
+    groups: dict[int, list[tuple[Body, ca.SX, ca.SX]]] = {}
+    owners: dict[int, Frame] = {}
+    for body in bodies:
+        owner, rotation, offset = _carrier(body.frame)
+        owners[owner.index] = owner
+        groups.setdefault(owner.index, []).append((body, rotation, offset))
+    return [_combine(owners[index], group) for index, group in sorted(groups.items())]
+
+
+def _carrier(frame: Frame) -> tuple[Frame, ca.SX, ca.SX]:
+    """The nearest frame up the tree that a coordinate moves, and ``frame``'s constant pose in it."""
+    rotation, offset = ca.SX.eye(3), ca.SX(3, 1)
+    while frame.parent is not None and frame.motion is not None and frame.motion.coordinate is None:
+        r, t = relative(frame.motion, None)
+        rotation, offset = r @ rotation, t + r @ offset
+        frame = frame.parent
+    return frame, rotation, offset
+
+
+def _combine(owner: Frame, group: list[tuple[Body, ca.SX, ca.SX]]) -> Link:
+    if len(group) == 1:
+        body, rotation, offset = group[0]
+        return Link(owner, body.mass, offset, _turned(body.inertia, rotation))
+    mass = sum((body.mass for body, _, _ in group), ca.SX(0))
+    center = ca.SX(3, 1)
+    if not mass.is_zero():
+        center = sum((body.mass * offset for body, _, offset in group), center) / mass
+    inertia = ca.SX(3, 3)
+    for body, rotation, offset in group:
+        # Parallel axes from the common centre: a sum of positive terms, so no cancellation.
+        arm = ca.skew(offset - center)
+        inertia = inertia + _turned(body.inertia, rotation) + body.mass * (arm.T @ arm)
+    return Link(owner, mass, ca.sparsify(center), ca.sparsify(inertia))
+
+
+def _turned(inertia: ca.SX, rotation: ca.SX) -> ca.SX:
+    return ca.sparsify(rotation @ inertia @ rotation.T)
+
+
+def check_body(frame: Frame, mass: Scalar, inertia: Any) -> Body:
+    what = f"mass on frame {frame.name!r}"
+    return Body(frame, scalar(mass, what), inertia_matrix(inertia, f"inertia of {what}"))

@@ -1,0 +1,78 @@
+"""Forces that do not come from a potential, each given by the power it would do on a virtual velocity.
+
+The generalized force is that power's gradient in the virtual velocity v*: F = ∂P(q̄, v̄, u; v*)/∂v*. A force on a
+frame, a damper between frames and a torque on a coordinate are then one line each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import casadi as ca
+
+from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.kinematics import Kinematics
+from stepmap.mechanics.quantity import Coordinate, Input
+
+
+class Force(Protocol):
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX: ...
+
+
+@dataclass(frozen=True)
+class Damping:
+    """−c q̇ on one coordinate."""
+
+    coordinate: Coordinate
+    coefficient: ca.SX
+
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
+        return -self.coefficient * real.rate(self.coordinate) * virtual.rate(self.coordinate)
+
+
+@dataclass(frozen=True)
+class Damper:
+    """−c ḋ along the line between the origins of two frames."""
+
+    a: Frame
+    b: Frame
+    coefficient: ca.SX
+
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
+        gap = real.position(self.b) - real.position(self.a)
+        speed = ca.dot(gap, real.velocity(self.b) - real.velocity(self.a))
+        virtual_speed = ca.dot(gap, virtual.velocity(self.b) - virtual.velocity(self.a))
+        return -self.coefficient * speed * virtual_speed / ca.dot(gap, gap)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """An input, or a constant, as generalized force on one coordinate."""
+
+    coordinate: Coordinate
+    source: Input | ca.SX
+
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
+        return amount(self.source, u) * virtual.rate(self.coordinate)
+
+
+@dataclass(frozen=True)
+class Wrench:
+    """Force and moment at a frame's origin, in the frame's axes (body) or the world's."""
+
+    frame: Frame
+    force: tuple[Input | ca.SX, Input | ca.SX, Input | ca.SX]
+    moment: tuple[Input | ca.SX, Input | ca.SX, Input | ca.SX]
+    body: bool
+
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
+        twist = virtual.twist[self.frame.index]
+        turn = ca.SX.eye(3) if self.body else virtual.pose[self.frame.index].rotation
+        force = ca.vertcat(*(amount(e, u) for e in self.force))
+        moment = ca.vertcat(*(amount(e, u) for e in self.moment))
+        return ca.dot(force, turn @ twist.linear) + ca.dot(moment, turn @ twist.angular)
+
+
+def amount(source: Input | ca.SX, u: ca.SX) -> ca.SX:
+    return u[source.index] if isinstance(source, Input) else source

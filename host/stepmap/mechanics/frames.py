@@ -1,0 +1,110 @@
+"""The tree of frames: where things are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import casadi as ca
+import numpy as np
+
+from stepmap.errors import ModelError
+from stepmap.mechanics.quantity import Coordinate, Scalar, scalar
+
+AXES = ("tx", "ty", "tz", "rx", "ry", "rz")
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How a frame moves relative to its parent: along or about one axis, or by a fixed transform."""
+
+    kind: str  # tx ty tz rx ry rz, or se3
+    coordinate: Coordinate | None
+    value: Any  # SX scalar for an axis, (R, t) of SX for se3
+
+    @property
+    def axis(self) -> int:
+        return "xyz".index(self.kind[1])
+
+    @property
+    def turns(self) -> bool:
+        return self.kind[0] == "r"
+
+
+Register: TypeAlias = Callable[["Frame", str, Any, "str | None"], "Frame"]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A node of the tree. Its methods add a child that is moved by a coordinate or a fixed amount."""
+
+    index: int
+    name: str
+    parent: Frame | None
+    motion: Motion | None
+    register: Register
+
+    def tx(self, by: Coordinate | Scalar, name: str | None = None) -> Frame:
+        """A child displaced along x [m]."""
+        return self.register(self, "tx", by, name)
+
+    def ty(self, by: Coordinate | Scalar, name: str | None = None) -> Frame:
+        """A child displaced along y [m]."""
+        return self.register(self, "ty", by, name)
+
+    def tz(self, by: Coordinate | Scalar, name: str | None = None) -> Frame:
+        """A child displaced along z [m]."""
+        return self.register(self, "tz", by, name)
+
+    def rx(self, by: Coordinate | Scalar, name: str | None = None) -> Frame:
+        """A child turned about x [rad]."""
+        return self.register(self, "rx", by, name)
+
+    def ry(self, by: Coordinate | Scalar, name: str | None = None) -> Frame:
+        """A child turned about y [rad]."""
+        return self.register(self, "ry", by, name)
+
+    def rz(self, by: Coordinate | Scalar, name: str | None = None) -> Frame:
+        """A child turned about z [rad]."""
+        return self.register(self, "rz", by, name)
+
+    def fixed(self, transform: Any, name: str | None = None) -> Frame:
+        """A child at a constant 4x4 homogeneous transform."""
+        return self.register(self, "se3", transform, name)
+
+    def translate(self, x: Scalar = 0.0, y: Scalar = 0.0, z: Scalar = 0.0, name: str | None = None) -> Frame:
+        """A child displaced by a fixed vector [m]; entries may hold parameters."""
+        return self.register(self, "se3", (np.eye(3), (x, y, z)), name)
+
+    def __repr__(self) -> str:
+        return f"Frame({self.name!r})"
+
+
+def motion(kind: str, by: Any, what: str) -> Motion:
+    """The motion ``by`` describes, checked; ``what`` names the frame in errors."""
+    if kind == "se3":
+        return Motion("se3", None, _transform(by, what))
+    if isinstance(by, Coordinate):
+        return Motion(kind, by, None)
+    return Motion(kind, None, scalar(by, what))
+
+
+def _transform(by: Any, what: str) -> tuple[ca.SX, ca.SX]:
+    if isinstance(by, tuple) and len(by) == 2:  # from translate
+        rotation, offset = by
+        return ca.sparsify(ca.SX(rotation)), ca.sparsify(ca.vertcat(*(scalar(e, what) for e in offset)))
+    try:
+        matrix = np.asarray(by, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what}: expected a 4x4 matrix of numbers") from error
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+        raise ModelError(f"{what}: expected a finite 4x4 matrix, got shape {matrix.shape}")
+    rotation, offset = matrix[:3, :3], matrix[:3, 3]
+    proper = np.abs(rotation @ rotation.T - np.eye(3)).max() < 1e-9 and np.linalg.det(rotation) > 0
+    if not proper or np.abs(matrix[3] - (0, 0, 0, 1)).max() > 1e-12:
+        raise ModelError(
+            f"{what}: not a rigid transform; its upper left 3x3 must be a rotation (R Rᵀ = I, det R = 1) "
+            "and its last row 0 0 0 1"
+        )
+    return ca.sparsify(ca.SX(rotation)), ca.sparsify(ca.SX(offset))

@@ -1,0 +1,112 @@
+"""A marionette on six strings: 22 dynamic and 18 kinematic coordinates (Murphey & Johnson, Fig. 2).
+
+The figures are those of the puppet that the papers' library ships; lengths of left and right differ in the eighth digit
+because they were measured from a drawing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepmap.mechanics import Builder, System
+from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.quantity import Coordinate
+
+STRINGS = ("upper_torso", "lower_torso", "left_arm", "right_arm", "left_leg", "right_leg")
+PLANE = 2.0  # height of the robots [m]
+THIGH, SHIN = (1.5, (0.3, 0.3, 0.1)), (1.5, (0.3, 0.3, 0.1))  # mass, principal moments
+UPPER_ARM, FOREARM = (0.5, (0.05, 0.05, 0.01)), (0.5, (0.05, 0.05, 0.01))
+
+# side: hip offset, half and whole thigh, half and whole shin
+LEGS = {
+    "l": (-0.10000000633343277, 0.2000000071819642, 0.4000000143639284, 0.20000000406340365, 0.4000000081268073),
+    "r": (0.10000000072551045, 0.20000000746930935, 0.4000000149386187, 0.20000000524335476, 0.4000000104867095),
+}
+# side: shoulder offset, half and whole upper arm, half and whole forearm
+ARMS = {
+    "l": (-0.15811387592769632, 0.12499999805011695, 0.2499999961002339, 0.12882950452903394, 0.2576590090580679),
+    "r": (0.15811388178161004, 0.12500000646915005, 0.2500000129383001, 0.12882950288909756, 0.2576590057781951),
+}
+SPINE = 0.49134332092915983
+HEAD = 0.04500002226970809 + 0.04499999114416735 + 0.09000001186557935
+
+POSE = {
+    "torso_rx": -0.05,
+    "lelbow_rx": 1.57,
+    "relbow_rx": 1.57,
+    "lhip_rx": math.pi / 2 - 0.6,
+    "rhip_rx": math.pi / 2 - 0.6,
+    "lknee_rx": -math.pi / 2 + 0.6,
+    "rknee_rx": -math.pi / 2 + 0.6,
+}
+
+
+def marionette(damping: float = 0.2, gravity: float = 9.8) -> System:
+    """The puppet hanging from robots straight above its six hooks."""
+    b = Builder("marionette")
+    c = b.parameter("damping", damping, unit="N s/m, N m s")
+    g = b.parameter("gravity", gravity, unit="m/s²")
+    b.gravity((0, 0, -g))
+
+    def joint(name: str) -> Coordinate:
+        made = b.coordinate(name, unit="m" if "_t" in name[-3:] else "rad")
+        b.damping(made, c)
+        return made
+
+    def ball(frame: Frame, name: str) -> Frame:
+        return frame.rz(joint(f"{name}_rz")).ry(joint(f"{name}_ry")).rx(joint(f"{name}_rx"), name=name)
+
+    torso = b.world.tx(joint("torso_tx")).ty(joint("torso_ty")).tz(joint("torso_tz"))
+    pelvis = ball(torso, "torso")
+    b.mass(pelvis, 10.0, inertia=(1.0, 1.0, 1.0))
+    spine = pelvis.tz(SPINE, name="spine_top")
+    b.mass(spine.tz(HEAD, name="head"), 0.75, inertia=(0.08, 0.08, 0.08))
+
+    def limb(
+        root: Frame,
+        figures: tuple[float, ...],
+        upper: str,
+        lower: str,
+        bodies: tuple[tuple[float, tuple[float, ...]], ...],
+    ) -> tuple[Frame, Frame]:
+        """A ball joint, a link, a hinge, a link; returns the ends of both links."""
+        offset, half1, whole1, half2, whole2 = figures
+        first = ball(root.tx(offset), upper)
+        b.mass(first.tz(-half1), bodies[0][0], inertia=bodies[0][1])
+        bend = first.tz(-whole1, name=f"{upper}_end")
+        second = bend.rx(joint(f"{lower}_rx"), name=lower)
+        b.mass(second.tz(-half2), bodies[1][0], inertia=bodies[1][1])
+        return bend, second.tz(-whole2, name=f"{lower}_end")
+
+    hooks = {
+        "upper_torso": spine.translate(x=-0.1, name="upper_torso_string_hook"),
+        "lower_torso": spine.translate(x=0.1, name="lower_torso_string_hook"),
+    }
+    for side, word in (("l", "left"), ("r", "right")):
+        knee, _ = limb(pelvis, LEGS[side], f"{side}hip", f"{side}knee", (THIGH, SHIN))
+        hooks[f"{word}_leg"] = knee.translate(y=0.1, name=f"{word}_leg_string_hook")
+    for side, word in (("l", "left"), ("r", "right")):
+        _, hand = limb(spine, ARMS[side], f"{side}shoulder", f"{side}elbow", (UPPER_ARM, FOREARM))
+        hooks[f"{word}_arm"] = hand.translate(y=0.1, name=f"{word}_arm_string_hook")
+
+    plane = b.world.tz(PLANE, name="string_plane")
+    for string in STRINGS:
+        x, y, length = (
+            b.coordinate(f"{string}_string-{what}", unit="m", kinematic=True) for what in ("x", "y", "length")
+        )
+        robot = plane.tx(x).ty(y, name=f"{string}_string_control")
+        b.distance(hooks[string], robot, length, name=f"{string}_string")
+        b.marker(hooks[string], name=f"{string}_hook")
+    return _hang(b.build())
+
+
+def _hang(system: System) -> System:
+    """Robots straight above the hooks in the start pose, strings as long as that asks for."""
+    where = dict(zip(system.frame_names, system.positions(system.configuration(POSE)), strict=True))
+    pose = dict(POSE)
+    for string in STRINGS:
+        x, y, z = np.asarray(where[f"{string}_string_hook"])
+        pose |= {f"{string}_string-x": x, f"{string}_string-y": y, f"{string}_string-length": PLANE - z}
+    return system.with_start(pose)

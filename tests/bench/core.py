@@ -1,0 +1,216 @@
+"""What the core costs: steps, derivatives and builds, beside the figures of the library the papers used.
+
+    python tests/bench/core.py [system ...]        all systems without a name; writes build/bench/core.json
+
+The file is a list of rows {system, work, us, reference_us}; work is one of
+
+    step, linearize, curvature    one call of the Python API, CPU time
+    rollout                       one step of a compiled rollout, CPU time
+    build                         from nothing to a first curvature with an empty cache, wall time: what one waits for
+    build_cached                  the same with all of it in the cache; both in a fresh process, after the imports
+
+CPU times are the best of many rounds over states along a motion. ``reference_us`` is the papers' library's time for the
+same work: its derivatives leave out the step, ours include it, so the figure is step, step + first, and step + first +
+second derivatives; a step of a rollout is a step. It is null where no figure is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import stepmap as sm
+
+DT = 0.01
+STEPS = 300  # of the motion the states are from
+BUDGET = 2.0  # CPU seconds of calls a system
+OUTPUT = Path(__file__).parents[2] / "build" / "bench" / "core.json"
+Array = NDArray[np.float64]
+Row = dict[str, str | float | None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A system of the catalog; ``reference`` is the papers' library's step, first and second derivatives [us]."""
+
+    system: str
+    arguments: Mapping[str, int] = field(default_factory=dict)
+    reference: tuple[float, float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        return "_".join([self.system, *map(str, self.arguments.values())])
+
+    def reference_us(self, work: str) -> float | None:
+        """The papers' library's time for the same work."""
+        terms = {"step": 1, "rollout": 1, "linearize": 2, "curvature": 3}.get(work)
+        return round(sum(self.reference[:terms]), 1) if self.reference and terms else None
+
+
+# trep 1.0, one thread, measured on a machine like ours; its planar mass is the suspended mass.
+SUBJECTS = (
+    Subject("suspended_mass", reference=(12.8, 3.5, 13.3)),
+    Subject("double_pendulum", reference=(16.6, 2.6, 5.9)),
+    Subject("cart_pendulum"),
+    Subject("marionette", reference=(2096.0, 874.0, 26942.0)),
+    Subject("pendulum_chain", {"n": 5}, (66.6, 15.0, 61.0)),
+    Subject("pendulum_chain", {"n": 10}),
+    Subject("pendulum_chain", {"n": 20}, (2438.0, 665.0, 15224.0)),
+    Subject("pendulum_chain", {"n": 40}),
+)
+GOALS_US = {
+    ("suspended_mass", "rollout"): 2.0,
+    ("marionette", "step"): 60.0,
+    ("marionette", "linearize"): 80.0,
+    ("marionette", "curvature"): 150.0,
+    ("marionette", "build"): 15e6,
+    ("marionette", "build_cached"): 0.3e6,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measures the core.")
+    parser.add_argument("names", nargs="*", help="systems to measure; all without one")
+    parser.add_argument("--worker", metavar="ARGUMENTS", help=argparse.SUPPRESS)
+    parser.add_argument("--calls", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        print(json.dumps(work(Subject(options.names[0], json.loads(options.worker)), calls=options.calls)))
+        return
+    chosen = [s for s in SUBJECTS if not options.names or {s.name, s.system} & set(options.names)]
+    console = Console()
+    rows = [row for subject in track(chosen, "measuring", console=console) for row in measure(subject)]
+    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+    OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
+    console.print(table(rows))
+
+
+# fresh processes ----------------------------------------------------------------------------------------------------
+
+
+def measure(subject: Subject) -> Iterator[Row]:
+    """The rows of a system, from one process that builds it and one that finds it built."""
+    with tempfile.TemporaryDirectory(prefix="stepmap-bench-") as cache:
+        cold, warm = run(subject, cache), run(subject, cache, "--calls")
+    build = {"build": cold["build"], "build_cached": warm.pop("build")}
+    for name, us in (warm | build).items():
+        yield {"system": subject.name, "work": name, "us": round(us, 3), "reference_us": subject.reference_us(name)}
+
+
+def run(subject: Subject, cache: str, *options: str) -> dict[str, float]:
+    """What a worker process measured."""
+    command = [sys.executable, __file__, subject.system, "--worker", json.dumps(dict(subject.arguments)), *options]
+    environment = os.environ | {"STEPMAP_CACHE": cache}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    out: dict[str, float] = json.loads(done.stdout)
+    return out
+
+
+def work(subject: Subject, *, calls: bool) -> dict[str, float]:
+    """Times [us] of building a system in this process and, if asked, of its calls."""
+    start = time.perf_counter()
+    step = sm.discretize(sm.systems.get(subject.system, **subject.arguments), DT)
+    x = step.rest(pose(subject, step.system))
+    step.curvature(x, hold(step, x), np.ones(step.nx))  # builds the second library
+    build = (time.perf_counter() - start) * 1e6
+    return {**(time_calls(step, motion(step, x)) if calls else {}), "build": build}
+
+
+# one system ---------------------------------------------------------------------------------------------------------
+
+
+def pose(subject: Subject, system: sm.System) -> Array:
+    return system.satisfy_constraints(sm.systems.example(subject.system), fixed=[c.name for c in system.kinematic])
+
+
+def hold(step: sm.VariationalStep, x: Array) -> Array:
+    """The input without force that keeps the kinematic coordinates where they are."""
+    return np.concatenate([np.zeros(step.nu - step.nk), x[step.nd : step.nd + step.nk]])
+
+
+def motion(step: sm.VariationalStep, start: Array) -> sm.Trajectory:
+    """A swing from the start: the first input waves."""
+    inputs = np.tile(hold(step, start), (STEPS, 1))
+    if step.nu:
+        inputs[:, 0] += 0.1 * np.sin(3 * DT * np.arange(1, STEPS + 1))
+    return step.rollout(start, inputs)
+
+
+def time_calls(step: sm.VariationalStep, path: sm.Trajectory) -> dict[str, float]:
+    """CPU time [us] of each kind of call."""
+    some = [(path.x[k], path.u[k]) for k in range(STEPS // 4, STEPS, STEPS // 30)]
+    z = np.linspace(-1.0, 1.0, step.nx)
+    rounds: dict[str, tuple[int, Callable[[], object]]] = {
+        "step": (len(some), lambda: [step.step(x, u) for x, u in some]),
+        "linearize": (len(some), lambda: [step.linearize(x, u) for x, u in some]),
+        "curvature": (len(some), lambda: [step.curvature(x, u, z) for x, u in some]),
+        "rollout": (STEPS, lambda: step.rollout(path.x[0], path.u)),
+    }
+    best = dict.fromkeys(rounds, np.inf)
+    start = time.process_time()
+    while time.process_time() - start < BUDGET:
+        for name, (count, call) in rounds.items():  # in turns: a slow moment of the machine hits all alike
+            best[name] = min(best[name], cpu_time(call) / count)
+    return {name: seconds * 1e6 for name, seconds in best.items()}
+
+
+def cpu_time(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+# report -------------------------------------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Row]) -> Table:
+    caption = (
+        "Calls: CPU time through the Python API; rollout: a compiled step; derivatives include their step. "
+        "Builds: wall time in a fresh process, after the imports, to a first curvature. "
+        "Reference: trep 1.0, the sum of its step and derivatives that does the same work."
+    )
+    out = Table(title="core", caption=caption, caption_justify="left")
+    for name in ("system", "work"):
+        out.add_column(name, no_wrap=True)
+    for name in ("time", "goal", "reference", "ratio"):
+        out.add_column(name, justify="right", no_wrap=True)
+    for i, row in enumerate(rows):
+        last = i + 1 == len(rows) or rows[i + 1]["system"] != row["system"]
+        out.add_row(*cells(row), end_section=last)
+    return out
+
+
+def cells(row: Row) -> list[str]:
+    us, reference = float(row["us"] or 0), row["reference_us"]
+    system, name = str(row["system"]), str(row["work"])
+    show = seconds if name.startswith("build") else microseconds
+    goal = GOALS_US.get((system, name))
+    met = "" if goal is None else f"[{'green' if us <= goal else 'red'}]≤ {show(goal)}[/]"
+    other = ["", ""] if reference is None else [show(float(reference)), f"{float(reference) / us:.3g}×"]
+    return [system, name, show(us), met, *other]
+
+
+def seconds(us: float) -> str:
+    return f"{us / 1e6:.2f} s "
+
+
+def microseconds(us: float) -> str:
+    return f"{us:.{1 if us < 1000 else 0}f} µs"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Fixtures of all tests. Steps are built once a process; libraries come from the user's cache where they are there."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import stepmap as sm
+from tests.mechanisms import Case, case
+
+# The same examples in every run: a failure is a failure for everyone, and compiled libraries are found in the cache.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", params=sm.systems.names())
+def catalog(request: pytest.FixtureRequest) -> Case:
+    """Every system of the catalog, as it is found there."""
+    return case(request.param)
+
+
+@pytest.fixture(scope="session", params=[name for name in sm.systems.names() if sm.systems.get(name).constraints])
+def constrained(request: pytest.FixtureRequest) -> Case:
+    """Those of the catalog with constraints."""
+    return case(request.param)

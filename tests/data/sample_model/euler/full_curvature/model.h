@@ -1,0 +1,23 @@
+#ifndef SM_MODEL_H
+#define SM_MODEL_H
+#define ND 2
+#define NK 2
+#define NU 1
+#define NC 1
+#define SM_SCRATCH 77
+#define SM_CURVATURE 1
+void sm_rate_0(const double *const *in, double *const *out, double *w);
+static void sm_rate(const double *const *in, double *const *out, double *w) {
+  sm_rate_0(in, out, w);
+}
+void sm_rate_slope_0(const double *const *in, double *const *out, double *w);
+static void sm_rate_slope(const double *const *in, double *const *out, double *w) {
+  sm_rate_slope_0(in, out, w);
+}
+void sm_rate_bend_0(const double *const *in, double *const *out, double *w);
+void sm_rate_bend_1(const double *const *in, double *const *out, double *w);
+static void sm_rate_bend(const double *const *in, double *const *out, double *w) {
+  sm_rate_bend_0(in, out, w);
+  sm_rate_bend_1(in, out, w);
+}
+#endif

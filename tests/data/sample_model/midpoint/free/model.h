@@ -1,0 +1,30 @@
+#ifndef SM_MODEL_H
+#define SM_MODEL_H
+#define ND 1
+#define NK 0
+#define NU 0
+#define NC 0
+#define NA 1
+#define ACTIVE {0}
+#define SM_SCRATCH 0
+void sm_first_0(const double *const *in, double *const *out, double *w);
+static void sm_first(const double *const *in, double *const *out, double *w) {
+  sm_first_0(in, out, w);
+}
+void sm_second_0(const double *const *in, double *const *out, double *w);
+static void sm_second(const double *const *in, double *const *out, double *w) {
+  sm_second_0(in, out, w);
+}
+void sm_con_0(const double *const *in, double *const *out, double *w);
+static void sm_con(const double *const *in, double *const *out, double *w) {
+  sm_con_0(in, out, w);
+}
+void sm_con2_0(const double *const *in, double *const *out, double *w);
+static void sm_con2(const double *const *in, double *const *out, double *w) {
+  sm_con2_0(in, out, w);
+}
+void sm_pull_0(const double *const *in, double *const *out, double *w);
+static void sm_pull(const double *const *in, double *const *out, double *w) {
+  sm_pull_0(in, out, w);
+}
+#endif

@@ -1,0 +1,82 @@
+"""Mechanisms that several tests use, and states worth testing at."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike
+
+import stepmap as sm
+
+DT = 0.01
+
+
+@dataclass(frozen=True)
+class Case:
+    """A system of the catalog with both its steps, and a state in full motion."""
+
+    name: str
+    system: sm.System
+    midpoint: sm.VariationalStep
+    euler: sm.EulerStep
+    x: np.ndarray
+    u: np.ndarray
+
+    @property
+    def forces(self) -> int:
+        return len(self.system.inputs)
+
+    @property
+    def nq(self) -> int:
+        return self.midpoint.nd + self.midpoint.nk
+
+    @property
+    def pose(self) -> np.ndarray:
+        return self.x[: self.nq]
+
+    @functools.cached_property
+    def velocity(self) -> np.ndarray:
+        return self.midpoint.velocity(self.x)
+
+    @functools.cached_property
+    def euler_point(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same motion for the Euler step, with some acceleration of the kinematic coordinates."""
+        rho_rate2 = np.random.default_rng(3).normal(0.0, 0.3, self.midpoint.nk)
+        return self.euler.pack(self.pose, self.velocity), np.concatenate([self.u[: self.forces], rho_rate2])
+
+    @property
+    def points(self) -> tuple[tuple[sm.StepMap, np.ndarray, np.ndarray], ...]:
+        """Both steps, each with a state and an input."""
+        return (self.midpoint, self.x, self.u), (self.euler, *self.euler_point)
+
+
+@functools.cache
+def case(name: str) -> Case:
+    system = sm.systems.get(name)
+    midpoint = sm.discretize(system, DT)
+    x, u = in_motion(midpoint, system.satisfy_constraints(sm.systems.example(name)))
+    return Case(name, system, midpoint, sm.euler(system, DT), x, u)
+
+
+def in_motion(step: sm.VariationalStep, pose: np.ndarray, steps: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """A state and an input after some steps from rest under random forces, the kinematic coordinates swinging 5 cm."""
+    rng = np.random.default_rng(1)
+    phase = 2 * step.dt * np.arange(1, steps + 2)[:, None]
+    rho = pose[step.nd :] + 0.05 * np.sin(phase) * rng.uniform(0.3, 1.0, step.nk)
+    U = np.hstack([rng.normal(size=(steps + 1, len(step.system.inputs))), rho])
+    return step.rollout(step.rest(pose), U[:-1]).x[-1], U[-1]
+
+
+def hold(step: sm.VariationalStep, x: np.ndarray, forces: float = 0.0) -> np.ndarray:
+    """The input that keeps the kinematic coordinates where they are."""
+    return np.concatenate([np.full(len(step.system.inputs), forces), step.unpack(x).rho])
+
+
+def generalized_force(system: sm.System, q: ArrayLike, v: ArrayLike, u: ArrayLike = ()) -> np.ndarray:
+    """Forces without a potential on the dynamic coordinates, from the system's expressions."""
+    e = system.expressions
+    evaluate = ca.Function("force", [e.q, e.v, e.u, e.parameters], [e.force])
+    return np.asarray(evaluate(q, v, np.asarray(u, dtype=float), system.parameter_values))[:, 0]
