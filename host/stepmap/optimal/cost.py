@@ -1,0 +1,142 @@
+"""What a trajectory costs: distance to a reference, weighted, and soft limits on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepmap.arrays import Array, numbers, weight
+from stepmap.errors import ModelError, ShapeError
+from stepmap.steps.protocol import Trajectory
+
+
+class Expansion(NamedTuple):
+    """Second-order expansion of a cost along a trajectory; the last row of x and xx is the terminal cost's."""
+
+    x: Array  # (N+1, nx)
+    u: Array  # (N, nu)
+    xx: Array  # (N, nx, nx), or (nx, nx) where it is the same at all times
+    uu: Array  # (N, nu, nu), or (nu, nu)
+    terminal: Array  # (nx, nx)
+
+
+class Cost(Protocol):
+    """A cost that separates over time, without terms that couple x and u."""
+
+    @property
+    def horizon(self) -> int: ...
+    def value(self, trajectory: Trajectory) -> float: ...
+    def expand(self, trajectory: Trajectory) -> Expansion: ...
+
+
+@dataclass(frozen=True)
+class SoftLimit:
+    """½ weight · (excess over high or below low)² on one entry of x or u, at every step."""
+
+    index: int
+    low: float = -np.inf
+    high: float = np.inf
+    weight: float = 1.0
+    of_input: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ModelError(f"SoftLimit: low ({self.low}) must be below high ({self.high})")
+        if not self.weight > 0:
+            raise ModelError(f"SoftLimit: weight must be positive, got {self.weight}")
+
+    def excess(self, values: Array) -> Array:
+        """How far values are outside, signed."""
+        outside: Array = values - np.clip(values, self.low, self.high)
+        return outside
+
+
+class TrackingCost:
+    """½ Σ dxᵀQ dx + duᵀR du + ½ dx_NᵀQf dx_N with dx = x − x_ref, du = u − u_ref (eq. 10–11, Schultz & Murphey).
+
+    Q, R: one matrix, or one a step, (N, nx, nx) and (N, nu, nu). x_ref is (N+1, nx), u_ref is (N, nu); the reference
+    may be infeasible. Q and Qf must be positive semidefinite, R positive definite.
+    """
+
+    def __init__(
+        self,
+        Q: ArrayLike,
+        R: ArrayLike,
+        Qf: ArrayLike,
+        x_ref: ArrayLike,
+        u_ref: ArrayLike,
+        limits: Sequence[SoftLimit] = (),
+    ) -> None:
+        self.x_ref, self.u_ref = _table(x_ref, "x_ref"), _table(u_ref, "u_ref")
+        n, nx, nu = len(self.u_ref), self.x_ref.shape[1], self.u_ref.shape[1]
+        if n == 0:
+            raise ShapeError("u_ref: the horizon is zero; give at least one step")
+        if len(self.x_ref) != n + 1:
+            raise ShapeError(f"x_ref: {n} inputs go with {n + 1} states, got {len(self.x_ref)}")
+        self.Q = weight(Q, n, nx, "Q")
+        self.R = weight(R, n, nu, "R", definite=True)
+        self.Qf = weight(Qf, 0, nx, "Qf")
+        self.limits = tuple(limits)
+        for limit in self.limits:
+            size = nu if limit.of_input else nx
+            if not 0 <= limit.index < size:
+                raise ModelError(f"SoftLimit: index {limit.index} is outside 0 … {size - 1}")
+
+    @property
+    def horizon(self) -> int:
+        return len(self.u_ref)
+
+    def value(self, trajectory: Trajectory) -> float:
+        dx, du = self._deviation(trajectory)
+        running = np.sum(dx[:-1] * _times(self.Q, dx[:-1])) + np.sum(du * _times(self.R, du))
+        total = 0.5 * float(running + dx[-1] @ self.Qf @ dx[-1])
+        for limit in self.limits:
+            values = trajectory.u[:, limit.index] if limit.of_input else trajectory.x[:-1, limit.index]
+            total += 0.5 * limit.weight * float(np.sum(limit.excess(values) ** 2))
+        return total
+
+    def expand(self, trajectory: Trajectory) -> Expansion:
+        dx, du = self._deviation(trajectory)
+        x = np.concatenate([_times(self.Q, dx[:-1]), (self.Qf @ dx[-1])[None]])
+        u = _times(self.R, du)
+        if not self.limits:
+            return Expansion(x, u, self.Q, self.R, self.Qf)
+        n = self.horizon
+        xx = np.array(np.broadcast_to(self.Q, (n, *self.Q.shape[-2:])), order="C")
+        uu = np.array(np.broadcast_to(self.R, (n, *self.R.shape[-2:])), order="C")
+        for limit in self.limits:
+            i = limit.index
+            values = trajectory.u[:, i] if limit.of_input else trajectory.x[:-1, i]
+            excess = limit.excess(values)
+            slope, bend = (u[:, i], uu[:, i, i]) if limit.of_input else (x[:-1, i], xx[:, i, i])
+            slope += limit.weight * excess
+            bend += limit.weight * (excess != 0)
+        return Expansion(x, u, xx, uu, self.Qf)
+
+    def _deviation(self, trajectory: Trajectory) -> tuple[Array, Array]:
+        if trajectory.x.shape != self.x_ref.shape or trajectory.u.shape != self.u_ref.shape:
+            raise ShapeError(
+                f"trajectory: the cost is for states {self.x_ref.shape} and inputs {self.u_ref.shape}, "
+                f"got {trajectory.x.shape} and {trajectory.u.shape}"
+            )
+        return trajectory.x - self.x_ref, trajectory.u - self.u_ref
+
+
+def _times(matrix: Array, rows: Array) -> Array:
+    """matrix_k @ row_k for every k."""
+    product: Array = rows @ matrix if matrix.ndim == 2 else np.einsum("kij,kj->ki", matrix, rows)
+    return product
+
+
+def _table(values: ArrayLike, name: str) -> Array:
+    out = numbers(values, name)
+    if out.ndim != 2:
+        raise ShapeError(f"{name}: expected a table with one row a step, got shape {out.shape}")
+    bad = np.argwhere(~np.isfinite(out))
+    if len(bad):
+        raise ShapeError(f"{name}: row {bad[0][0]}, column {bad[0][1]} is not a finite number")
+    return out

@@ -1,0 +1,90 @@
+"""Stabilizing gains: along a trajectory, and at an equilibrium for ever."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepmap.arrays import Array, weight
+from stepmap.errors import ConvergenceError, ModelError
+from stepmap.graph.lq import Quadratic, recursions
+from stepmap.steps.protocol import StepMap, Trajectory
+
+
+def lqr(step: StepMap, trajectory: Trajectory, Q: ArrayLike, R: ArrayLike, Qf: ArrayLike) -> Array:
+    """Gains K (N, nu, nx) of the finite-horizon regulator u = ū − K (x − x̄) along a trajectory."""
+    A, B = step.linearize_along(trajectory)
+    n = trajectory.steps
+    return gains(
+        A,
+        B,
+        weight(Q, n, step.nx, "Q"),
+        weight(R, n, step.nu, "R", definite=True),
+        weight(Qf, 0, step.nx, "Qf"),
+    )
+
+
+def gains(A: Array, B: Array, Q: Array, R: Array, Qf: Array) -> Array:
+    """Gains of the regulator for given linearizations; weights were checked before."""
+    status, K, _, _ = recursions().backward(Quadratic(A, B, Q, R, Qf))
+    if status:
+        raise ModelError(f"R + BᵀPB is not positive definite at step {status - 1}; scale R and Q closer to each other")
+    return K
+
+
+NO_REGULATOR = "no steady regulator: some unstable motion cannot be reached by the inputs, or is not seen by Q"
+
+
+class Regulator(NamedTuple):
+    """Steady gain u = ū − K (x − x̄), the cost-to-go P, and the closed loop's largest |eigenvalue|."""
+
+    K: Array
+    P: Array
+    radius: float
+
+
+def regulate(step: StepMap, x: ArrayLike, u: ArrayLike, Q: ArrayLike, R: ArrayLike) -> Regulator:
+    """The infinite-horizon regulator at an equilibrium (x, u) of the map."""
+    at = step.linearize(x, u)
+    moved = float(np.abs(at.x - x).max())
+    if moved > 1e-6:
+        raise ModelError(f"x, u: no equilibrium, the map moves x by {moved:.3g}; find one with step.equilibrium(pose)")
+    Q, R = weight(Q, 0, step.nx, "Q"), weight(R, 0, step.nu, "R", definite=True)
+    P = riccati(at.A, at.B, Q, R)
+    K = np.linalg.solve(R + at.B.T @ P @ at.B, at.B.T @ P @ at.A)
+    radius = float(np.abs(np.linalg.eigvals(at.A - at.B @ K)).max())
+    if radius > 1 + 1e-6:  # P is a solution, but not the stabilizing one
+        raise ConvergenceError(NO_REGULATOR, iterations=0, residual=radius - 1, x=P)
+    return Regulator(K, P, radius)
+
+
+def riccati(A: Array, B: Array, Q: Array, R: Array, *, iterations: int = 60) -> Array:
+    """The stabilizing solution P of the discrete algebraic Riccati equation.
+
+    Structure-preserving doubling: each turn doubles the horizon, and A is never inverted (it is singular for systems
+    with kinematic coordinates).
+    """
+    n = len(A)
+    G: Array = B @ np.linalg.solve(R, B.T)
+    H: Array = Q
+    residual = np.inf
+    with np.errstate(over="ignore", invalid="ignore"):  # what cannot be stabilized grows until it is not finite
+        for turn in range(iterations):
+            W = np.eye(n) + G @ H
+            try:
+                V1, V2 = np.linalg.solve(W, A), np.linalg.solve(W, G)
+            except np.linalg.LinAlgError:
+                break
+            G, H_next, A = G + A @ V2 @ A.T, H + A.T @ H @ V1, A @ V1
+            H_next = (H_next + H_next.T) / 2
+            G = (G + G.T) / 2
+            residual = float(np.abs(H_next - H).max() / max(float(np.abs(H_next).max()), 1e-300))
+            H = H_next
+            if not np.isfinite(residual):
+                break
+            # A is the closed loop over the whole horizon: while it is not small, motions Q hardly sees may still grow.
+            if (residual < 1e-15 and np.abs(A).max() < 1e-6) or (residual < 1e-11 and turn > 40):
+                return H
+    raise ConvergenceError(NO_REGULATOR, iterations=iterations, residual=residual, x=H)

@@ -1,0 +1,199 @@
+"""Linear-quadratic recursions: the C against numpy, and both against the whole problem solved as one linear system."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepmap.graph.lq import CompiledRecursions, NumpyRecursions, Quadratic, Recursions, recursions
+
+# Around the C's blocks of 4 rows and 12 columns, and without inputs.
+SIZES = [(1, 1), (2, 0), (3, 2), (4, 1), (8, 2), (11, 1), (12, 4), (13, 3), (24, 5), (25, 12)]
+STEPS = 15
+
+sizes = pytest.mark.parametrize(("nx", "nu"), SIZES)
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def either(request: pytest.FixtureRequest) -> Recursions:
+    return compiled() if request.param == "compiled" else NumpyRecursions()
+
+
+def compiled() -> CompiledRecursions:
+    found = recursions()
+    if not isinstance(found, CompiledRecursions):
+        pytest.skip("no C compiler on this machine")
+    return found
+
+
+def some(nx: int, nu: int, *, seed: int = 0, varying: bool = True, bend: bool = True) -> Quadratic:
+    """A random problem like those of mechanisms: some rows of A are zero, and its last columns."""
+    rng = np.random.default_rng([seed, nx, nu])
+    A, B = rng.normal(size=(STEPS, nx, nx)) / np.sqrt(nx), rng.normal(size=(STEPS, nx, nu))
+    A[:, nx // 3 : nx // 2] = 0.0
+    A[:, :, nx - nx // 4 :] = 0.0
+    B[:, : nx // 4] = 0.0
+    lead = (STEPS,) if varying else ()
+    Q, R, terminal = positive(rng, *lead, nx), positive(rng, *lead, nu), positive(rng, nx)
+    q, r = rng.normal(size=(STEPS + 1, nx)), rng.normal(size=(STEPS, nu))
+    # Together the added curvature is indefinite, but small against Q and R.
+    whole = rng.normal(size=(STEPS, nx + nu, nx + nu))
+    whole = 0.05 * (whole + np.swapaxes(whole, 1, 2)) / np.sqrt(nx + nu)
+    parts = (whole[:, :nx, :nx], whole[:, :nx, nx:], whole[:, nx:, nx:])
+    added = tuple(np.ascontiguousarray(part) for part in parts)
+    return Quadratic(A, B, Q, R, terminal, q, r, added if bend else None)  # type: ignore[arg-type]
+
+
+def positive(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Matrices with eigenvalues of 1 and some more."""
+    half = rng.normal(size=(*shape, shape[-1])) / np.sqrt(max(shape[-1], 1))
+    return np.eye(shape[-1]) + half @ np.swapaxes(half, -1, -2)
+
+
+def weights(lq: Quadratic, part: float) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Q, S and R of each step, with the part of the added curvature."""
+    out = []
+    for k in range(STEPS):
+        Q, R = (M if M.ndim == 2 else M[k] for M in (lq.Q, lq.R))
+        xx, xu, uu = (0.0, np.zeros(lq.B.shape[1:]), 0.0) if lq.bend is None else (part * M[k] for M in lq.bend)
+        out.append((Q + xx, xu, R + uu))
+    return out
+
+
+def whole(lq: Quadratic, part: float) -> tuple[np.ndarray, np.ndarray]:
+    """The minimizer (z, v) from z_0 = 0: all v as one vector, z eliminated."""
+    n, nx, nu = lq.B.shape
+    to_z = np.zeros((n + 1, nx, n * nu))  # z_k as a function of all v
+    for k in range(n):
+        to_z[k + 1] = lq.A[k] @ to_z[k]
+        to_z[k + 1, :, k * nu : (k + 1) * nu] += lq.B[k]
+    hessian, slope = to_z[n].T @ lq.terminal @ to_z[n], lq.q[n] @ to_z[n]
+    for k, (Q, S, R) in enumerate(weights(lq, part)):
+        own = np.eye(n * nu)[k * nu : (k + 1) * nu]
+        cross = to_z[k].T @ S @ own
+        hessian = hessian + to_z[k].T @ Q @ to_z[k] + cross + cross.T + own.T @ R @ own
+        slope = slope + lq.q[k] @ to_z[k] + lq.r[k] @ own
+    v = np.linalg.solve(hessian, -slope)
+    return to_z @ v, v.reshape(n, nu)
+
+
+@sizes
+@pytest.mark.parametrize("part", [0.0, 0.6, 1.0])
+def test_minimizer_is_that_of_the_whole_problem(either: Recursions, nx: int, nu: int, part: float) -> None:
+    lq = some(nx, nu)
+    status, K, f, _ = either.backward(lq, part)
+    assert status == 0
+    z, v = either.forward(lq.A, lq.B, K, f)
+    for ours, theirs in zip((z, v), whole(lq, part), strict=True):
+        # The whole problem's matrix has a condition of some 1e3 to 1e5 at these sizes.
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10 * max(1.0, np.abs(theirs).max(initial=0.0)))
+
+
+@sizes
+@pytest.mark.parametrize("varying", [True, False])
+@pytest.mark.parametrize("bend", [True, False])
+def test_compiled_recursions_are_those_in_numpy(nx: int, nu: int, varying: bool, bend: bool) -> None:
+    lq, fast, slow = some(nx, nu, varying=varying, bend=bend), compiled(), NumpyRecursions()
+    (status, K, f, P), (status2, K2, f2, P2) = fast.backward(lq, 0.8), slow.backward(lq, 0.8)
+    assert status == status2 == 0
+    others = np.random.default_rng(1).normal(size=K.shape)
+    pairs = [(K, K2), (f, f2), (P, P2)]
+    pairs += zip(fast.forward(lq.A, lq.B, K, f), slow.forward(lq.A, lq.B, K, f), strict=True)
+    pairs += [(r.adjoint(lq.A, lq.B, others, lq.q, lq.r) for r in (fast, slow))]  # type: ignore[list-item]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12 * max(1.0, np.abs(theirs).max(initial=0.0)))
+
+
+@sizes
+def test_terms_left_out_are_zero(either: Recursions, nx: int, nu: int) -> None:
+    lq = some(nx, nu)
+    zero = dataclasses.replace(lq, q=np.zeros_like(lq.q), r=np.zeros_like(lq.r))
+    absent = dataclasses.replace(lq, q=None, r=None, bend=None)
+    for ours, theirs in zip(either.backward(absent), either.backward(zero, 0.0), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@sizes
+def test_curvature_at_the_start_is_the_cost_to_go(either: Recursions, nx: int, nu: int) -> None:
+    """½ z₀ᵀPz₀ is what the closed loop costs from z₀."""
+    lq = dataclasses.replace(some(nx, nu), q=None, r=None)
+    _, K, _, P = either.backward(lq, 1.0)
+    z0 = z = np.random.default_rng(2).normal(size=nx)
+    cost = 0.0
+    for k, (Q, S, R) in enumerate(weights(lq, 1.0)):
+        v = -K[k] @ z
+        cost += z @ Q @ z / 2 + z @ S @ v + v @ R @ v / 2
+        z = lq.A[k] @ z + lq.B[k] @ v
+    assert z0 @ P @ z0 / 2 == pytest.approx(cost + z @ lq.terminal @ z / 2, rel=1e-12)
+    np.testing.assert_array_equal(P, P.T)
+
+
+def test_one_weight_for_all_steps_is_the_same_at_every_step(either: Recursions) -> None:
+    one = some(8, 2, varying=False)
+    stacked = dataclasses.replace(one, Q=np.tile(one.Q, (STEPS, 1, 1)), R=np.tile(one.R, (STEPS, 1, 1)))
+    for ours, theirs in zip(either.backward(one, 0.5), either.backward(stacked, 0.5), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("step", [0, 6, STEPS - 1])
+def test_step_without_a_minimum_is_named(either: Recursions, step: int) -> None:
+    lq = some(5, 2)
+    lq.bend[2][step] = -1e3 * np.eye(2)  # type: ignore[index]
+    assert either.backward(lq, 1.0)[0] == step + 1
+    assert either.backward(lq, 0.0)[0] == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_have_no_minimum(either: Recursions, bad: float) -> None:
+    lq = some(5, 2)
+    lq.R[3, 0, 0] = bad
+    assert either.backward(lq, 0.0)[0] == 4
+
+
+SCRIPT = """
+import numpy as np
+from stepmap.graph.lq import CompiledRecursions, recursions
+from tests.unit.test_lq_recursions import SIZES, some
+found = recursions()
+assert isinstance(found, CompiledRecursions)
+for nx, nu in SIZES:
+    for varying in (True, False):
+        lq = some(nx, nu, varying=varying)
+        _, K, f, _ = found.backward(lq, 0.5)
+        found.forward(lq.A, lq.B, K, f)
+        found.adjoint(lq.A, lq.B, K, lq.q, lq.r)
+print("done")
+"""
+
+
+def _sanitizer() -> str | None:
+    """gcc's address sanitizer, where it has one."""
+    try:
+        found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    path = Path(found.stdout.strip())
+    return str(path) if path.is_absolute() and path.exists() else None
+
+
+@pytest.mark.skipif(_sanitizer() is None, reason="gcc or its address sanitizer is not installed")
+def test_compiled_recursions_are_clean_under_sanitizers(tmp_path: Path) -> None:
+    flags = "-fsanitize=address,undefined,float-divide-by-zero -fno-sanitize-recover=all"
+    environment = os.environ | {
+        "CC": f"env -u LD_PRELOAD gcc {flags}",
+        "STEPMAP_CACHE": str(tmp_path),
+        "LD_PRELOAD": _sanitizer() or "",  # must be loaded before anything else
+        "ASAN_OPTIONS": "detect_leaks=0",  # python's own
+    }
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "done\n"
