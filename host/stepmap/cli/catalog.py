@@ -1,0 +1,54 @@
+"""``stepmap systems``: what the catalog holds."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Annotated, Any
+
+import typer
+
+from stepmap import systems as catalog
+from stepmap.cli.output import console, grid
+
+
+def systems(
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the systems of the catalog with their sizes and arguments."""
+    entries = [describe(name) for name in catalog.names()]
+    if json_:
+        typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    headings = ("system", "dynamic", "kinematic", "inputs", "constraints", "what it is, and --set arguments")
+    console().print(grid(headings, [_row(entry) for entry in entries]))
+
+
+def describe(name: str) -> dict[str, Any]:
+    """A system of the catalog as plain data."""
+    make = catalog.maker(name)
+    system = make()
+    units = {p.name: p.unit for p in system.parameters}
+    parameters = inspect.signature(make).parameters
+    return {
+        "name": name,
+        "description": _first_line(inspect.getmodule(make).__doc__ or make.__doc__ or ""),
+        "dynamic": [c.name for c in system.dynamic],
+        "kinematic": [c.name for c in system.kinematic],
+        "inputs": [i.name for i in system.inputs],
+        "constraints": list(system.constraint_names),
+        "arguments": [
+            {"name": p.name, "default": p.default, "unit": units.get(p.name, "")} for p in parameters.values()
+        ],
+        "example": dict(catalog.example(name)),
+    }
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    sizes = (str(len(entry[part])) for part in ("dynamic", "kinematic", "inputs", "constraints"))
+    arguments = ", ".join(f"{a['name']}={a['default']} {a['unit']}".strip() for a in entry["arguments"])
+    return entry["name"], *sizes, f"{entry['description']}\n[dim]{arguments}[/dim]\n"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""

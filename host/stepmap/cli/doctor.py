@@ -1,0 +1,35 @@
+"""``stepmap doctor``: what this machine has and lacks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+
+from stepmap import doctor as checks
+from stepmap.cli.output import console, grid, working
+
+MARKS = {"ok": "[green]ok[/green]", "missing": "[yellow]missing[/yellow]", "broken": "[red]broken[/red]"}
+
+
+def doctor(json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
+    """Say what is installed, what is missing and how to get it. Fails only if simulation cannot work."""
+    with working("looking around"):
+        findings = checks.examine()
+    if json_:
+        typer.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        out = console()
+        for use in dict.fromkeys(finding.use for finding in findings):
+            rows = [_row(finding) for finding in findings if finding.use == use]
+            out.print(grid((use, "", "found", "remedy"), rows))
+            out.print()
+    if any(finding.fatal for finding in findings):
+        raise typer.Exit(1)
+
+
+def _row(finding: checks.Finding) -> tuple[str, str, str, str]:
+    remedy = "" if finding.state == "ok" else finding.remedy
+    return finding.name, MARKS[finding.state], finding.detail, remedy

@@ -1,0 +1,49 @@
+"""``stepmap figure``: a published figure, made anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from stepmap import figures as published
+from stepmap.cli.output import console, figures
+from stepmap.files import write_whole
+from stepmap.report import Picture, Section, page
+
+
+def figure(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="fig3, double_pendulum, cart_pendulum.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files go.")] = Path("build/figures"),
+) -> None:
+    """Make a published figure: PNG, SVG, its numbers as JSON, and a page that says what was assumed."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(name, total=1.0)
+        made = published.make(name, lambda part, text: bar.update(task, completed=part, description=text))
+    from stepmap import plots
+
+    picture = plots.render(made.figure, "svg")
+    write_whole(out / f"{name}.png", plots.render(made.figure, "png"))
+    write_whole(out / f"{name}.svg", picture)
+    write_whole(out / f"{name}.json", json.dumps(list(made.rows), indent=1) + "\n")
+    part = Section(
+        made.title,
+        f"After {made.source}.",
+        made.key_figures,
+        [Picture(made.caption, picture)],
+        [(f"assumption {i}", text) for i, text in enumerate(made.assumptions, start=1)],
+    )
+    write_whole(out / f"{name}.html", page(f"{made.source}", [part]))
+    console().print(figures(made.key_figures, title=f"{made.source}: {made.title}"))
+    console().print(f"page: {out / f'{name}.html'}")

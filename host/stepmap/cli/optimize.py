@@ -1,0 +1,49 @@
+"""``stepmap optimize``: the optimal trajectory and gains of a job."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepmap import jobs
+from stepmap.cli.output import console, figures, working
+from stepmap.cli.progress import iterations
+from stepmap.jobs import optimize as optimum
+
+
+def optimize(
+    file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
+    force: Annotated[bool, typer.Option("--force", help="Do it again even if nothing has changed.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Begin at the trajectory an earlier run left, whatever [solver] says.")
+    ] = False,
+) -> None:
+    """Optimize the trajectory of a job; leave numbers, gains and pictures in FOLDER/<job>/optimize.
+
+    Nothing is done if the result of the same job is there. A search that ends early, or is stopped with Ctrl-C, leaves
+    the best trajectory it found and fails; --resume goes on from it.
+    """
+    with working("reading the job"):
+        job = jobs.load(file)
+        stage = optimum.stage(job, out)
+        skip = not force and stage.unchanged()
+    if skip:
+        console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)
+        return
+    stage.prepare()
+    guess = optimum.earlier(stage, job) if resume else None
+    with working(f"building {job.system.name}"):
+        job.build()
+    begin = time.process_time()
+    with iterations() as monitor:
+        solution = job.solve(monitor, guess)
+    seconds = time.process_time() - begin
+    with working("drawing"):
+        optimum.write(stage, job, solution, seconds)
+    rows = [*optimum.key_figures(job, solution, seconds), ("written", str(stage.folder))]
+    console().print(figures(rows, title=job.name))
+    solution.require()

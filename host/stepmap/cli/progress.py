@@ -1,0 +1,61 @@
+"""A live table of iterations, for searches that take long enough to be looked at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from stepmap.cli.output import grid
+from stepmap.optimal import Iteration
+from stepmap.steps import Trajectory
+
+PATIENCE = 2.0  # s before anything is shown
+ROWS = 12
+HEADINGS = ("iteration", "cost", "|Dg|", "step", "direction", "s")
+
+
+class IterationTable:
+    """Called after every iteration; shows the last of them on stderr, if that is a terminal."""
+
+    def __init__(self, live: Live | None) -> None:
+        self.live = live
+        self.begin = time.monotonic()
+        self.rows: list[tuple[str, ...]] = []
+
+    def __call__(self, number: int, iteration: Iteration, trajectory: Trajectory) -> None:
+        seconds = time.monotonic() - self.begin
+        self.rows.append(
+            (
+                str(len(self.rows)),
+                f"{iteration.cost:.8g}",
+                f"{-iteration.slope:.2e}",
+                f"{iteration.length:.3g}",
+                iteration.method,
+                f"{seconds:.1f}",
+            )
+        )
+        if self.live is None or seconds < PATIENCE:
+            return
+        if not self.live.is_started:
+            self.live.start()
+        self.live.update(self.table(), refresh=True)
+
+    def table(self) -> Table:
+        return grid(HEADINGS, self.rows[-ROWS:])
+
+
+@contextmanager
+def iterations() -> Iterator[IterationTable]:
+    """The table while the block runs; what it showed last stays."""
+    console = Console(stderr=True)
+    live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+    try:
+        yield IterationTable(live)
+    finally:
+        if live is not None and live.is_started:
+            live.stop()

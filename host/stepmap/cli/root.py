@@ -1,0 +1,91 @@
+"""The group of all commands: turns errors into one line and an exit code, and finds commands of other packages."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from stepmap.cli import plugins
+from stepmap.cli.output import complain
+from stepmap.errors import StepmapError
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+
+class Root(TyperGroup):
+    """Commands of stepmap itself come first; entry points of the group ``stepmap.commands`` add more."""
+
+    # Contexts and commands are Any: typer carries its own copy of click, or not, depending on its version.
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in plugins.names() if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or plugins.command(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and super().get_command(ctx, args[0]) is None:
+            plugins.require(args[0])
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            complain("interrupted")
+            raise typer.Exit(FAILED) from None
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
+        if not standalone_mode:
+            return run()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                result = run()
+            except Exception as error:
+                sys.exit(explain(error))
+        sys.exit(result if isinstance(result, int) else DONE)
+
+
+def explain(error: Exception) -> int:
+    """Says what went wrong in a line and returns the exit code; an error nobody foresaw is raised again."""
+    message = getattr(error, "format_message", None)
+    if message is not None:  # click's own: a wrong option, a missing argument
+        context = getattr(error, "ctx", None)
+        path = "stepmap" if context is None else context.command_path
+        complain(f"{message().rstrip('.')}. See {path} --help.".replace("?.", "?"))
+        return int(getattr(error, "exit_code", USAGE))
+    if isinstance(error, typer.Abort):
+        complain("aborted")
+        return FAILED
+    if isinstance(error, StepmapError):
+        complain(str(error))
+        # Errors that are also ValueErrors are the caller's: arguments that mean nothing.
+        return USAGE if isinstance(error, ValueError) else FAILED
+    if isinstance(error, OSError):
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return FAILED
+    if isinstance(error, MemoryError):
+        complain(f"not enough memory; ask for fewer steps ({error})")
+        return FAILED
+    raise error
+
+
+def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    complain(str(message), kind="warning")

@@ -1,0 +1,150 @@
+"""Where each key of a TOML document stands; tomllib does not say.
+
+The text was read by tomllib before, so it is valid and nothing is checked a second time: the scanner only has to find
+the keys, in tables, arrays of tables, inline tables and arrays, past comments and strings of all four kinds.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from bisect import bisect_left
+from typing import TypeAlias
+
+Key: TypeAlias = tuple[str | int, ...]
+"""A path into the document; numbers are places in arrays."""
+
+BLANK = re.compile(r"[ \t\r\n]*(?:#[^\n]*[ \t\r\n]*)*")
+NAME = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*'""")
+# Longest first: a string over lines may end in one or two quotes of its own.
+STRING = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"""(?:"{0,2})|\'\'\'.*?\'\'\'(?:\'{0,2})|"(?:[^"\\]|\\.)*"|\'[^\']*\'''', re.DOTALL
+)
+PLAIN = re.compile(r"[^,\]}#\n]+")  # a number, a date or a bool, up to what ends it
+
+
+def find_lines(text: str) -> dict[Key, int]:
+    """The line, from 1, of every key, table and array entry of a valid TOML document; of () it is 1."""
+    return _Scanner(text).scan()
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.ends = [found.start() for found in re.finditer("\n", text)]
+        self.lines: dict[Key, int] = {(): 1}
+        self.counts: dict[Key, int] = {}  # of arrays of tables
+
+    def scan(self) -> dict[Key, int]:
+        table: Key = ()
+        self._skip()
+        while self.at < len(self.text):
+            if self._here("[["):
+                table = self._entry(2)
+            elif self._here("["):
+                table = self._entry(1)
+            else:
+                self._pair(table)
+            self._skip()
+        return self.lines
+
+    def _entry(self, brackets: int) -> Key:
+        """A header; the table it opens."""
+        line = self._line()
+        self.at += brackets
+        *parents, last = self._names()
+        self.at += brackets
+        path: Key = ()
+        for name in parents:
+            path = self._latest((*path, name))
+            self.lines.setdefault(path, line)
+        path = (*path, last)
+        if brackets == 2:
+            self.lines.setdefault(path, line)
+            self.counts[path] = self.counts.get(path, 0) + 1
+        path = self._latest(path)
+        self.lines[path] = line  # even if [a.b] made a an earlier line, [a] is where to look
+        return path
+
+    def _latest(self, path: Key) -> Key:
+        """The path itself, or of an array of tables its last entry."""
+        return (*path, self.counts[path] - 1) if path in self.counts else path
+
+    def _pair(self, table: Key) -> None:
+        line = self._line()
+        path = table
+        for name in self._names():
+            path = (*path, name)
+            self.lines.setdefault(path, line)
+        self._skip()
+        self.at += 1  # =
+        self._value(path)
+
+    def _names(self) -> list[str]:
+        """A key, dotted or not; the place after it is where the next sign is."""
+        names: list[str] = []
+        while True:
+            self._skip()
+            found = NAME.match(self.text, self.at)
+            assert found is not None  # tomllib has read this text
+            self.at = found.end()
+            names.append(_unquoted(found.group()))
+            self._skip()
+            if not self._here("."):
+                return names
+            self.at += 1
+
+    def _value(self, path: Key) -> None:
+        self._skip()
+        if self._here("["):
+            self._array(path)
+        elif self._here("{"):
+            self._inline(path)
+        else:
+            kind = STRING if self.text[self.at] in "\"'" else PLAIN
+            found = kind.match(self.text, self.at)
+            assert found is not None
+            self.at = found.end()
+
+    def _array(self, path: Key) -> None:
+        self.at += 1
+        place = 0
+        while not self._closes("]"):
+            self.lines[(*path, place)] = self._line()
+            self._value((*path, place))
+            place += 1
+
+    def _inline(self, path: Key) -> None:
+        self.at += 1
+        while not self._closes("}"):
+            self._pair(path)
+
+    def _closes(self, bracket: str) -> bool:
+        """Goes past blanks and a comma; whether the bracket came, which is then passed too."""
+        self._skip()
+        if self._here(","):
+            self.at += 1
+            self._skip()
+        if not self._here(bracket):
+            return False
+        self.at += 1
+        return True
+
+    def _skip(self) -> None:
+        found = BLANK.match(self.text, self.at)
+        assert found is not None  # it matches nothing, too
+        self.at = found.end()
+
+    def _here(self, sign: str) -> bool:
+        return self.text.startswith(sign, self.at)
+
+    def _line(self) -> int:
+        return bisect_left(self.ends, self.at) + 1
+
+
+def _unquoted(name: str) -> str:
+    if name[0] not in "\"'":
+        return name
+    value = tomllib.loads(f"key = {name}")["key"]
+    return str(value)

@@ -1,0 +1,188 @@
+"""The stage ``optimize``: a job's optimal trajectory and gains, as numbers and pictures."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+import stepmap
+from stepmap.errors import ModelError
+from stepmap.jobs.job import Job
+from stepmap.jobs.read import RESERVED
+from stepmap.jobs.stage import Stage, digest, digest_data, digest_sources, versions
+from stepmap.optimal import Solution
+from stepmap.report import Picture, Section
+from stepmap.simulation import Simulation, input_units, state_units
+from stepmap.steps import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "optimize"
+FORMAT = "stepmap-optimum-1"
+# What decides the numbers and the pictures.
+PARTS = (
+    "arrays.py",
+    "formula.py",
+    "graph",
+    "jobs",
+    "mechanics",
+    "optimal",
+    "plots",
+    "simulation.py",
+    "steps",
+    "systems",
+)
+
+CAPTIONS = {
+    "path": "The optimal motion; poses evenly spaced in time. The reference of a planar path is broad and grey.",
+    "tracking": "Coordinates over time, their references dashed.",
+    "inputs": "Forces, and velocities of kinematic coordinates; references dashed.",
+    "convergence": "The search: directional derivative and cost at every iteration.",
+    "tension": "Constraint forces, positive when they pull.",
+}
+
+
+def stage(job: Job, out: Path) -> Stage:
+    """The stage's folder; its inputs are the job's tables without those of later stages, and the files they name."""
+    tables = {name: table for name, table in job.document.items() if name not in RESERVED}
+    inputs = {"job": digest_data(tables), "stepmap": digest_sources("stepmap", PARTS)}
+    inputs |= {f"file {name}": digest(content) for name, content in job.files.items()}
+    used = {"stepmap": stepmap.__version__, **versions("casadi", "matplotlib", "numpy")}
+    return Stage(NAME, job.name, out, inputs, used)
+
+
+def write(made: Stage, job: Job, solution: Solution, cpu_s: float) -> None:
+    """Replaces the stage's folder: solution.npz, summary.json and pictures. Complete if the search converged."""
+    with made.replace(complete=solution.status.ok) as folder:
+        (folder / "solution.npz").write_bytes(arrays(job, solution))
+        text = json.dumps(summary(made, job, solution, cpu_s), indent=2, allow_nan=False, ensure_ascii=False)
+        (folder / "summary.json").write_text(text + "\n")
+        for name, content in render(draw(job, solution)).items():
+            (folder / name).write_bytes(content)
+
+
+def earlier(made: Stage, job: Job) -> Trajectory:
+    """The trajectory that an earlier run left in the stage's folder, to go on from."""
+    path = made.folder / "solution.npz"
+    try:
+        with np.load(path) as found:
+            x, u = found["x"], found["u"]
+    except (OSError, KeyError, ValueError, BadZipFile) as error:
+        raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
+    if x.shape != (job.steps + 1, job.step.nx) or u.shape != (job.steps, job.step.nu):
+        raise ModelError(f"the result in {path} is of another system or horizon; run without it first")
+    return Trajectory(job.t, x, u)
+
+
+def arrays(job: Job, solution: Solution) -> bytes:
+    """solution.npz; docs/jobs.md describes each entry."""
+    cost, trajectory = job.cost(), solution.trajectory
+    out = io.BytesIO()
+    np.savez(
+        out,
+        t=trajectory.t,
+        x=trajectory.x,
+        u=trajectory.u,
+        gains=solution.gains,
+        multipliers=Simulation(job.step, trajectory).multipliers,
+        x_ref=cost.x_ref,
+        u_ref=cost.u_ref,
+        Q=cost.Q,
+        R=cost.R,
+        Qf=cost.Qf,
+        cost=np.array(solution.cost),
+        state_names=np.array(job.step.state_names),
+        input_names=np.array(job.step.input_names),
+        constraint_names=np.array(job.system.constraint_names, dtype=np.str_),
+    )
+    return out.getvalue()
+
+
+def summary(made: Stage, job: Job, solution: Solution, cpu_s: float) -> dict[str, Any]:
+    """summary.json; docs/jobs.md describes each entry."""
+    step, system = job.step, job.system
+    simulation = Simulation(step, solution.trajectory)
+    forces, gaps = simulation.multipliers, np.abs(simulation.gaps)
+    return {
+        "format": FORMAT,
+        "job": job.name,
+        "system": system.name,
+        "parameters": {p.name: p.value for p in system.parameters},
+        "dt": job.dt,
+        "steps": job.steps,
+        "status": solution.status.name.lower(),
+        "advice": "" if solution.status.ok else str(solution.status),
+        "cost": solution.cost,
+        "iterations": taken(solution),
+        "slope": solution.history[-1].slope if solution.history else None,
+        "history": [entry._asdict() for entry in solution.history],
+        "cpu_s": cpu_s,
+        "constraint_force_low": float(forces.min()) if forces.size else None,
+        "constraint_force_high": float(forces.max()) if forces.size else None,
+        "constraint_gap": float(gaps.max()) if gaps.size else None,
+        "state_names": list(step.state_names),
+        "state_units": state_units(step),
+        "input_names": list(step.input_names),
+        "input_units": input_units(step),
+        "digest": made.digest,
+        "inputs": dict(made.inputs),
+    }
+
+
+def taken(solution: Solution) -> int:
+    """Steps the search took; the last entry of a history may be the test that ends it."""
+    return sum(entry.length > 0 for entry in solution.history)
+
+
+def draw(job: Job, solution: Solution) -> dict[str, Figure]:
+    """Figures by name; CAPTIONS says what each shows."""
+    from stepmap import plots  # matplotlib takes longer to load than most jobs take to solve
+
+    cost, simulation = job.cost(), Simulation(job.step, solution.trajectory)
+    drawn = {
+        "path": plots.path(simulation, cost.x_ref),
+        "tracking": plots.tracking(simulation, cost.x_ref),
+        "inputs": plots.commands(simulation, cost.u_ref),
+        "convergence": plots.convergence(solution.history),
+    }
+    if job.step.nc:
+        drawn["tension"] = plots.forces(simulation)
+    return drawn
+
+
+def render(figures: Mapping[str, Figure], forms: Sequence[str] = ("png", "svg")) -> dict[str, bytes]:
+    """Picture files by name."""
+    from stepmap import plots
+
+    return {f"{name}.{form}": plots.render(figure, form) for name, figure in figures.items() for form in forms}
+
+
+def section(heading: str, text: str, figures: Sequence[tuple[str, str]], drawn: Mapping[str, Figure]) -> Section:
+    """An optimization as a part of a report, from its key figures and what ``draw`` made."""
+    made = render(drawn, ["svg"])
+    pictures = [Picture(CAPTIONS[name.removesuffix(".svg")], content) for name, content in made.items()]
+    return Section(heading, text, figures, pictures)
+
+
+def key_figures(job: Job, solution: Solution, cpu_s: float) -> list[tuple[str, str]]:
+    """(name, value) of what tells a good result from a bad one."""
+    simulation = Simulation(job.step, solution.trajectory)
+    slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history else ""
+    rows = [
+        ("horizon", f"{job.steps * job.dt:g} s in {job.steps} steps of {job.dt:.6g} s"),
+        ("search", f"{solution.status.name.lower()} after {taken(solution)} steps{slope}, {cpu_s:.2g} s of CPU time"),
+        ("cost", f"{solution.cost:.10g}"),
+    ]
+    if job.step.nc:
+        low, high = simulation.multipliers.min(), simulation.multipliers.max()
+        slack = "; below 0 a string would be slack" if low < 0 else ""
+        rows.append(("constraint forces", f"{low:.3g} to {high:.3g} N{slack}"))
+        rows.append(("largest constraint gap", f"{np.abs(simulation.gaps).max():.2g} m"))
+    return rows

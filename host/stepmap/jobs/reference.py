@@ -1,0 +1,182 @@
+"""What a trajectory is to be near: coordinates and forces over time, from formulas, way-points or a CSV file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.formula import FUNCTIONS, Formula, FormulaError, parse
+from stepmap.jobs.columns import read_columns
+from stepmap.jobs.tables import Table
+from stepmap.mechanics import System
+from stepmap.steps import VariationalStep
+
+KINDS = ("expressions", "waypoints", "csv")
+MOMENTA = ("legendre", "zero")
+INTERPOLATIONS = ("linear", "smooth", "hold")
+KEYS = {"expressions": ("of", "let"), "waypoints": ("points", "interpolation"), "csv": ("file",)}
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Poses q̄ (N+1, n) and forces (N, inputs). It need not satisfy any law of mechanics, nor the constraints."""
+
+    poses: Array
+    forces: Array
+    momenta: str  # how p and v follow from the poses: one of MOMENTA
+    named: tuple[str, ...]  # coordinates and inputs the job gives; the others stay at the start
+
+    def states(self, step: VariationalStep) -> tuple[Array, Array]:
+        """x_ref (N+1, nx) and u_ref (N, nu).
+
+        p is the discrete Legendre transform of the differences of poses, p_k = D2 Ld(q̄_{k−1}, q̄_k), and v their rate;
+        at k = 0 both are those of rest. Or both are zero.
+        """
+        q, nd = self.poses, step.nd
+        p, v = np.zeros((len(q), nd)), np.zeros((len(q), step.nk))
+        if self.momenta == "legendre":
+            velocity = np.diff(q, axis=0, prepend=q[:1]) / step.dt
+            p, v = legendre(step, q, velocity), velocity[:, nd:]
+        return np.hstack([q, p, v]), np.hstack([self.forces, q[1:, nd:]])
+
+
+def legendre(step: VariationalStep, poses: Array, velocity: Array) -> Array:
+    """D2 Ld of steps that ended at the poses with these velocities: dt/2 L_q + L_v at the middle, (N+1, nd)."""
+    system = step.system
+    middle = poses - step.dt / 2 * velocity
+    no_force = np.zeros((len(system.inputs), len(poses)))
+    par = np.tile(system.parameter_values[:, None], len(poses))
+    lq, lv, _ = step.functions.first.casadi(middle.T, velocity.T, no_force, par)
+    out: Array = (step.dt / 2 * np.asarray(lq) + np.asarray(lv)).reshape(len(poses), step.nd)
+    return out
+
+
+def read_reference(table: Table, system: System, start: Array, t: Array, files: dict[str, bytes]) -> Reference:
+    """The reference of a job; ``files`` collects the contents of the files it names."""
+    table.need("kind", f"one of {', '.join(KINDS)}")
+    kind = table.choice("kind", KINDS)
+    table.only(("kind", "momenta", *KEYS[kind]))
+    momenta = table.choice("momenta", MOMENTA, "legendre")
+    coordinates = [c.name for c in system.coordinates]
+    forces = [i.name for i in system.inputs]
+    known = [*coordinates, *forces]
+    values: Mapping[str, Array]
+    if kind == "expressions":
+        values = _expressions(table, known, t)
+    elif kind == "waypoints":
+        values = _waypoints(table, known, dict(zip(coordinates, start, strict=True)), t)
+    else:
+        values = _csv(table, known, t, files)
+    poses, force = np.tile(start, (len(t), 1)), np.zeros((len(t), len(forces)))
+    for name, value in values.items():
+        column = poses[:, coordinates.index(name)] if name in coordinates else force[:, forces.index(name)]
+        column[:] = value
+    return Reference(poses, force[:-1], momenta, tuple(values))
+
+
+# formulas -------------------------------------------------------------------------------------------------------
+
+
+def _expressions(table: Table, known: list[str], t: Array) -> dict[str, Array]:
+    table.need("of", "formulas of time by coordinate or force input")
+    let = table.table("let")
+    words: dict[str, Formula] = {}
+    for name in let:
+        if not name.isidentifier() or name in ("t", "pi", *FUNCTIONS):
+            raise let.error("cannot name a formula: take letters, digits and _, and no name that formulas know", name)
+        words[name] = _fixed(_values(let, name, words, t))
+    of = table.table("of")
+    of.only(known, "coordinate or force input")
+    return {name: _values(of, name, words, t) for name in of}
+
+
+def _values(table: Table, name: str, words: Mapping[str, Formula], t: Array) -> Array:
+    """A formula, or a plain number, at the times t."""
+    if not isinstance(table.entries[name], str):
+        return np.full(len(t), table.number(name))
+    try:
+        return parse(table.text(name), words)(t)
+    except FormulaError as error:
+        raise table.error(str(error), name) from None
+
+
+def _fixed(values: Array) -> Formula:
+    """Values that are there already, as a formula: all formulas of a job are asked for the same times."""
+    return lambda t: values
+
+
+# way-points -----------------------------------------------------------------------------------------------------
+
+
+def _waypoints(table: Table, known: list[str], start: Mapping[str, float], t: Array) -> dict[str, Array]:
+    """Each coordinate goes through the points that name it; before the first of them it comes from its start."""
+    table.need("points", "at least one [[reference.points]] with a time t and coordinates or force inputs")
+    between = INTERPOLATE[table.choice("interpolation", INTERPOLATIONS, "smooth")]
+    points = table.tables("points")
+    if not points:
+        raise table.error("give at least one point", "points")
+    times = [_time(point) for point in points]
+    for earlier, later, point in zip(times, times[1:], points[1:], strict=False):
+        if later <= earlier:
+            raise point.error(f"points must follow each other in time, got {later:g} after {earlier:g}", "t")
+    if times[-1] > t[-1] * (1 + 1e-9):
+        raise points[-1].error(f"the job ends before, at {t[-1]:g} s", "t")
+    knots: dict[str, list[tuple[float, float]]] = {}
+    for time, point in zip(times, points, strict=True):
+        point.only(("t", *known), "coordinate or force input")
+        for name in (name for name in point if name != "t"):
+            default = [] if time == 0.0 else [(0.0, start.get(name, 0.0))]
+            knots.setdefault(name, default).append((time, point.number(name)))
+    return {name: between(t, *np.array(pairs).T) for name, pairs in knots.items()}
+
+
+def _time(point: Table) -> float:
+    point.need("t", "the time of a point [s]")
+    time = point.number("t", unit="seconds")
+    if time < 0:
+        raise point.error(f"must not be negative, got {time:g}", "t")
+    return time
+
+
+def _linear(t: Array, times: Array, values: Array) -> Array:
+    return np.interp(t, times, values)
+
+
+def _hold(t: Array, times: Array, values: Array) -> Array:
+    """The value of the last point that has been reached; a point on a step counts whatever its rounding."""
+    passed = np.searchsorted(times, t + 1e-9, side="right") - 1
+    held: Array = values[np.maximum(passed, 0)]
+    return held
+
+
+def _smooth(t: Array, times: Array, values: Array) -> Array:
+    """Of least jerk from point to point, at rest in each: twice continuously differentiable, without overshoot."""
+    if len(times) == 1:
+        return np.full(len(t), values[0])
+    i = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 2)
+    s = np.clip((t - times[i]) / (times[i + 1] - times[i]), 0.0, 1.0)
+    moved: Array = values[i] + (values[i + 1] - values[i]) * s**3 * (10 - 15 * s + 6 * s**2)
+    return moved
+
+
+INTERPOLATE: dict[str, Callable[[Array, Array, Array], Array]] = {"linear": _linear, "smooth": _smooth, "hold": _hold}
+
+
+# files ----------------------------------------------------------------------------------------------------------
+
+
+def _csv(table: Table, known: list[str], t: Array, files: dict[str, bytes]) -> dict[str, Array]:
+    table.need("file", "the name of a CSV file, relative to the job file")
+    name = table.text("file")
+    path = Path(table.file).parent / name
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise table.error(f"{path} cannot be read: {reason}", "file") from None
+    files[name] = content
+    return read_columns(str(path), content, known).at(t)

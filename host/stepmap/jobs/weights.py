@@ -1,0 +1,174 @@
+"""Numbers by name: weights, limits and noise of states, inputs and sensor channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.jobs.tables import Table, nearest
+from stepmap.mechanics import System
+from stepmap.optimal import SoftLimit
+
+LIMIT = ("low", "high", "weight")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of the entries of a vector, and of groups of them."""
+
+    what: str
+    entries: tuple[str, ...]
+    groups: Mapping[str, tuple[int, ...]]
+
+    def places(self, name: str) -> tuple[int, ...]:
+        """Where a name stands; an entry's own name goes before a group's."""
+        return (self.entries.index(name),) if name in self.entries else self.groups[name]
+
+    @property
+    def known(self) -> list[str]:
+        return [*self.entries, *(name for name in self.groups if name not in self.entries)]
+
+
+def state_names(system: System) -> Names:
+    """Of x = [q, rho, p, v], with the groups q, rho, p and v."""
+    q, rho = [c.name for c in system.dynamic], [c.name for c in system.kinematic]
+    parts = {"q": q, "rho": rho, "p": [f"p_{name}" for name in q], "v": [f"v_{name}" for name in rho]}
+    return Names("state", *_joined(parts))
+
+
+def input_names(system: System) -> Names:
+    """Of u = [forces, rho_next], with these groups."""
+    forces, rho = [i.name for i in system.inputs], [f"{c.name}_next" for c in system.kinematic]
+    return Names("input", *_joined({"forces": forces, "rho_next": rho}))
+
+
+def channel_names(system: System) -> Names:
+    """Of all sensor channels; a sensor with several is a group."""
+    return Names("sensor channel", *_joined({s.name: [name for name, _ in s.channels] for s in system.sensors}))
+
+
+def _joined(parts: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]]]:
+    entries: list[str] = []
+    groups: dict[str, tuple[int, ...]] = {}
+    for group, names in parts.items():
+        if names:
+            groups[group] = tuple(range(len(entries), len(entries) + len(names)))
+            entries.extend(names)
+    return tuple(entries), groups
+
+
+def by_name(table: Table, names: Names, default: Array | None = None) -> Array:
+    """Numbers that are not negative, in the order of the entries: groups first, then entries over them."""
+    values = np.zeros(len(names.entries)) if default is None else np.array(default)
+    flat = flattened(table)
+    known = names.known
+    for name, (holder, key) in flat.items():
+        if name not in known:
+            raise holder.error(f"no {names.what} is called {name!r}; {nearest(name, known)}", key)
+    for name in sorted(flat, key=lambda name: name in names.entries):
+        holder, key = flat[name]
+        value = holder.number(key)
+        if value < 0:
+            raise holder.error(f"must not be negative, got {value:g}", key)
+        values[list(names.places(name))] = value
+    return values
+
+
+def require_positive(values: Array, names: Names, table: Table, why: str) -> None:
+    """Raises where an entry is zero: at its key, or at the table where it has none."""
+    for name, value in zip(names.entries, values, strict=True):
+        if not value > 0:
+            raise table.error(f"{names.what} {name!r} has none, or zero; {why}", *([name] if name in table else []))
+
+
+def flattened(table: Table) -> dict[str, tuple[Table, str]]:
+    """Keys with the table each stands in; mass.x = 1 is the name "mass.x", whether quoted or not."""
+    found: dict[str, tuple[Table, str]] = {}
+    for key in table:
+        if isinstance(table.entries[key], dict):
+            inner = table.table(key)
+            found |= {f"{key}.{name}": place for name, place in flattened(inner).items()}
+        else:
+            found[key] = (table, key)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Diagonals of Q (nx), R (nu) and Qf (nx)."""
+
+    state: Array
+    input: Array
+    terminal: Array
+
+
+def read_weights(table: Table, states: Names, inputs: Names) -> Weights:
+    table.only(("state", "input", "terminal"))
+    table.need("state", "weights by state name or by group (q, rho, p, v)")
+    table.need("input", "weights by input name or by group (forces, rho_next)")
+    state = by_name(table.table("state"), states)
+    inner = table.table("input")
+    control = by_name(inner, inputs)
+    require_positive(control, inputs, inner, "every input needs a positive weight, or its optimum is not unique")
+    return Weights(state, control, _terminal(table, states, state))
+
+
+def _terminal(table: Table, states: Names, state: Array) -> Array:
+    """A factor on the weights of the state, or a table that replaces some of them."""
+    if isinstance(table.entries.get("terminal"), dict):
+        return by_name(table.table("terminal"), states, state)
+    factor = table.number("terminal", 1.0)
+    if factor < 0:
+        raise table.error(f"must not be negative, got {factor:g}", "terminal")
+    return factor * state
+
+
+def read_limits(table: Table, states: Names, inputs: Names) -> tuple[SoftLimit, ...]:
+    """Soft limits by the name of a state or an input."""
+    known = [*states.entries, *inputs.entries]
+    table.only(known, "state or input")
+    made = []
+    for name in table:
+        entry = table.table(name)
+        entry.only(LIMIT)
+        if "low" not in entry and "high" not in entry:
+            raise entry.error("give low, high or both")
+        values: dict[str, Any] = {key: entry.number(key) for key in entry}
+        of_input = name not in states.entries
+        index = (inputs if of_input else states).entries.index(name)
+        entry.need("weight", "the cost is ½ weight · excess² at every step")
+        try:
+            made.append(SoftLimit(index, of_input=of_input, **values))
+        except ModelError as error:
+            raise entry.error(str(error)) from None
+    return tuple(made)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Standard deviations of a step (nx), of a measurement (nz) and of the first estimate (nx); a gate, or None."""
+
+    process: Array
+    measurement: Array
+    start: Array
+    gate: float | None
+
+
+def read_noise(table: Table, states: Names, channels: Names) -> Noise:
+    table.only(("process", "measurement", "start", "gate"))
+    table.need("process", "standard deviations a step, by state name or by group (q, rho, p, v)")
+    table.need("measurement", "standard deviations by sensor channel")
+    process = by_name(table.table("process"), states)
+    inner = table.table("measurement")
+    measurement = by_name(inner, channels)
+    require_positive(measurement, channels, inner, "every channel needs a positive standard deviation")
+    start = by_name(table.table("start"), states) if "start" in table else process
+    gate = table.number("gate") if "gate" in table else None
+    if gate is not None and not gate > 0:
+        raise table.error(f"must be a positive number of standard deviations, got {gate:g}", "gate")
+    return Noise(process, measurement, start, gate)

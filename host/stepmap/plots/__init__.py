@@ -1,0 +1,19 @@
+"""Pictures of simulations and optimizations, drawn with matplotlib, which takes a while to import."""
+
+from stepmap.plots.figures import coordinates, energy, forces, motion, overview
+from stepmap.plots.optimum import commands, convergence, path, tracking
+from stepmap.plots.style import FORMATS, render
+
+__all__ = [
+    "FORMATS",
+    "commands",
+    "convergence",
+    "coordinates",
+    "energy",
+    "forces",
+    "motion",
+    "overview",
+    "path",
+    "render",
+    "tracking",
+]

@@ -1,0 +1,133 @@
+"""Stroboscopic pictures of a motion: planar mechanisms on one spot, others as a row of poses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+
+from stepmap.arrays import Array
+from stepmap.plots import view as views
+from stepmap.plots.skeleton import Pair, Skeleton, skeleton
+from stepmap.plots.style import COLORS, FAINT, INK
+from stepmap.simulation import Simulation
+
+FLASHES, ROW = 13, 7  # poses on one spot, poses in a row
+
+
+@dataclass(frozen=True)
+class Pen:
+    """Colours and line widths of one pose; ``strength`` 0 is paper, 1 is ink."""
+
+    strength: float = 1.0
+    link: float = 2.6
+    mass: float = 11.0
+
+    def color(self, name: str) -> tuple[float, float, float]:
+        r, g, b = (1 - self.strength * (1 - c) for c in to_rgb(name))
+        return r, g, b
+
+
+def draw_motion(axes: Axes, simulation: Simulation) -> None:
+    """The mechanism at several times, the last one strongest, with the paths of its masses."""
+    parts = skeleton(simulation.system)
+    positions = simulation.system.positions(simulation.poses)
+    view = views.choose(simulation.system, positions[:, parts.visible])
+    page = view.project(positions)
+    axes.set_aspect("equal", adjustable="datalim")
+    if view.labels is None:
+        _draw_row(axes, simulation, parts, page, positions @ view.toward)
+    else:
+        _draw_flashes(axes, parts, page)
+        axes.set_xlabel(view.labels[0])
+        axes.set_ylabel(view.labels[1])
+
+
+def _draw_flashes(axes: Axes, parts: Skeleton, page: Array) -> None:
+    count = min(FLASHES, len(page))
+    chosen = np.unique(np.linspace(0, len(page) - 1, count).astype(int))
+    for index, _ in parts.masses:
+        if index not in parts.carts:
+            axes.plot(*page[:, index].T, color=COLORS[4], linewidth=0.9, alpha=0.8, zorder=1)
+    for index in parts.carts:
+        low, high = page[:, index].min(axis=0), page[:, index].max(axis=0)
+        axes.plot([low[0], high[0]], [low[1], high[1]], color=FAINT, linewidth=0.8, zorder=0)
+    for order, k in enumerate(chosen):
+        last = k == chosen[-1]
+        strength = 1.0 if last else 0.13 + 0.4 * order / len(chosen)
+        draw_pose(axes, parts, page[k], Pen(strength), zorder=2 + order)
+
+
+def draw_pose(axes: Axes, parts: Skeleton, page: Array, pen: Pen, zorder: float) -> None:
+    """One pose of a mechanism whose frames are at ``page`` (frames, 2)."""
+    for pair in parts.strings:
+        _line(axes, page, pair, color=pen.color(COLORS[0]), linewidth=1.0, zorder=zorder)
+    for pair in parts.springs:
+        axes.plot(*coil(page[pair[0]], page[pair[1]]).T, color=pen.color(COLORS[2]), linewidth=1.0, zorder=zorder)
+    for pair in parts.links:
+        _line(axes, page, pair, color=pen.color(INK), linewidth=pen.link, zorder=zorder + 0.1)
+    for index in parts.pivots:
+        axes.plot(*page[index], "o", color="white", markeredgecolor=pen.color(INK), markersize=4, zorder=zorder + 0.2)
+    for index in parts.carts:
+        axes.plot(*page[index], "s", color=pen.color(INK), markersize=7, zorder=zorder + 0.2)
+    bobs = [(index, mass) for index, mass in parts.masses if index not in parts.carts]
+    heaviest = max((mass for _, mass in bobs), default=1.0)
+    for index, mass in bobs:
+        size = pen.mass * max(0.4, float(np.cbrt(mass / heaviest)))
+        color = pen.color(COLORS[1])
+        axes.plot(*page[index], "o", color=color, markeredgecolor="white", markersize=size, zorder=zorder + 0.3)
+
+
+def _draw_row(axes: Axes, simulation: Simulation, parts: Skeleton, page: Array, depth: Array) -> None:
+    """Poses side by side, each with its time; what is farther away is paler. Strings run out of the picture."""
+    chosen = np.unique(np.linspace(0, len(page) - 1, min(ROW, len(page))).astype(int))
+    solid = [i for i in parts.visible if i not in parts.carts]
+    shown = page[chosen][:, solid]
+    low, high = shown.min(axis=1), shown.max(axis=1)
+    pitch = 1.1 * float((high - low)[:, 0].max())
+    floor, top = float(low[:, 1].min()), float(high[:, 1].max())
+    height = top - floor
+    near, far = depth[chosen][:, solid].max(axis=1), depth[chosen][:, solid].min(axis=1)
+    for order, k in enumerate(chosen):
+        at = page[k] + (order * pitch - (low[order, 0] + high[order, 0]) / 2, 0.0)
+        _draw_solid(axes, parts, at, (depth[k] - far[order]) / max(near[order] - far[order], 1e-12))
+        label = f"{simulation.trajectory.t[k]:.2f} s"
+        axes.text(order * pitch, floor - 0.05 * height, label, ha="center", va="top", fontsize=8, color=INK)
+    axes.set_xlim(-0.55 * pitch, (len(chosen) - 0.45) * pitch)
+    axes.set_ylim(floor - 0.15 * height, top + 0.25 * height)
+    axes.set_aspect("equal", adjustable="box")
+    axes.axis("off")
+
+
+def _draw_solid(axes: Axes, parts: Skeleton, page: Array, nearness: Array) -> None:
+    ends = {i for pair in parts.strings for i in pair}
+    parents = {a for a, _ in parts.links}
+    for pair in parts.strings:
+        _line(axes, page, pair, color=COLORS[4], linewidth=0.8, zorder=1)
+    for pair in parts.links:
+        near = float(nearness[list(pair)].mean())
+        stub = pair[1] in ends and pair[1] not in parents
+        width = 0.8 if stub else 3.8
+        _line(axes, page, pair, color=Pen(0.35 + 0.65 * near).color(INK), linewidth=width, zorder=2 + near)
+    for index in parts.carts:
+        axes.plot(*page[index], "s", color=COLORS[0], markersize=2.5, zorder=4)
+    for index, _ in parts.masses:
+        near = float(nearness[index])
+        size = 8 if index in parents else 13
+        axes.plot(*page[index], "o", color=COLORS[1], markeredgecolor="white", markersize=size, zorder=2.1 + near)
+
+
+def _line(axes: Axes, page: Array, pair: Pair, **look: object) -> None:
+    axes.plot(*page[list(pair)].T, **look)  # type: ignore[arg-type]
+
+
+def coil(a: Array, b: Array, turns: int = 8) -> Array:
+    """The zigzag of a spring from a to b, (points, 2)."""
+    along = b - a
+    across = 0.04 * np.array([-along[1], along[0]])
+    t = np.linspace(0.15, 0.85, 2 * turns + 1)
+    side = np.where(np.arange(len(t)) % 2, 1.0, -1.0)
+    side[0] = side[-1] = 0.0
+    return np.vstack([a, a + t[:, None] * along + side[:, None] * across, b])

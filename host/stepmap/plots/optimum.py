@@ -1,0 +1,124 @@
+"""Figures of an optimization: the optimum beside its reference, and how the search got there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stepmap.arrays import Array
+from stepmap.optimal import Iteration
+from stepmap.plots import view as views
+from stepmap.plots.figures import PANEL, WIDTH, motion
+from stepmap.plots.series import SHOWN, Panel, grouped, legend
+from stepmap.plots.skeleton import skeleton
+from stepmap.plots.style import COLORS, FAINT, INK, blank, styled
+from stepmap.simulation import Simulation
+
+DASHES = (0, (4, 2))
+
+
+def tracking(simulation: Simulation, x_ref: Array) -> Figure:
+    """Coordinates over time, each with its reference, dashed."""
+    coordinates = simulation.system.coordinates
+    kinds = [("kinematic" if c.kinematic else "coordinates", c.unit) for c in coordinates]
+    names = [c.name for c in coordinates]
+    t = simulation.trajectory.t
+    found, wanted = (grouped(kinds, names, t, values[:, : len(names)]) for values in (simulation.trajectory.x, x_ref))
+    return _beside(found, wanted)
+
+
+def commands(simulation: Simulation, u_ref: Array) -> Figure:
+    """Inputs over time, each with its reference, dashed; of kinematic coordinates their velocities."""
+    step, trajectory = simulation.step, simulation.trajectory
+    system, forces = step.system, step.nu - step.nk
+    kinds = [("inputs", i.unit) for i in system.inputs]
+    kinds += [("velocity", f"{c.unit}/s" if c.unit else "") for c in system.kinematic]
+    names = [*(i.name for i in system.inputs), *(c.name for c in system.kinematic)]
+    begin = trajectory.x[:1, step.nd : step.nd + step.nk]
+    found, wanted = (
+        grouped(kinds, names, trajectory.t[:-1], np.hstack([u[:, :forces], _rates(u[:, forces:], begin, step.dt)]))
+        for u in (trajectory.u, u_ref)
+    )
+    return _beside(found, wanted)
+
+
+def path(simulation: Simulation, x_ref: Array) -> Figure:
+    """The motion; of a planar system also the paths that its masses were to take, broad and grey.
+
+    Not dashed as elsewhere: a path that is taken twice fills its own gaps.
+    """
+    figure = motion(simulation)
+    axes = figure.axes[0]
+    system, parts = simulation.system, skeleton(simulation.system)
+    n = len(system.coordinates)
+    view = views.choose(system, system.positions(simulation.poses)[:, parts.visible])
+    if view.labels is None:
+        return figure
+    wanted = view.project(system.positions(x_ref[:, :n]))
+    paths = [wanted[:, index] for index, _ in parts.masses if index not in parts.carts]
+    with styled():
+        for points in paths:
+            axes.plot(*points.T, color=FAINT, linewidth=5, alpha=0.45, zorder=0.5)
+        if paths:
+            axes.plot([], [], color=FAINT, linewidth=5, alpha=0.45, label="reference")
+            axes.plot([], [], color=COLORS[4], linewidth=0.9, label="optimum")
+            figure.legend(loc="outside upper right", ncols=2)
+    return figure
+
+
+def convergence(history: Sequence[Iteration]) -> Figure:
+    """|directional derivative| and cost of every iteration; a Newton step of full length is a filled mark."""
+    with styled():
+        figure = blank(WIDTH, 3.0)
+        left, right = figure.subplots(1, 2)
+        number = np.arange(len(history))
+        slopes, costs = np.array([(-entry.slope, entry.cost) for entry in history]).reshape(-1, 2).T
+        for axes, values, label in ((left, slopes, "|Dg| along the direction"), (right, costs, "cost")):
+            axes.plot(number, values, color=COLORS[0], zorder=1)
+            _marks(axes, number, values, history)
+            if len(values) and values.min() > 0:
+                axes.set_yscale("log")
+            axes.set_xlabel("iteration")
+            axes.set_ylabel(label)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+        if len(history):
+            left.legend(loc="best")
+    return figure
+
+
+def _marks(axes: Axes, number: Array, values: Array, history: Sequence[Iteration]) -> None:
+    full = np.array([entry.method == "newton" and entry.length in (0.0, 1.0) for entry in history], dtype=bool)
+    for chosen, color, label in ((full, COLORS[0], "full Newton step"), (~full, "white", "other step")):
+        if chosen.any():
+            look = {"markerfacecolor": color, "markeredgecolor": COLORS[0], "markersize": 5, "label": label}
+            axes.plot(number[chosen], values[chosen], "o", zorder=2, **look)  # type: ignore[arg-type]
+
+
+def _rates(rho_next: Array, begin: Array, dt: float) -> Array:
+    rates: Array = np.diff(rho_next, axis=0, prepend=begin) / dt
+    return rates
+
+
+def _beside(found: Sequence[Panel], wanted: Sequence[Panel]) -> Figure:
+    with styled():
+        figure = blank(WIDTH, PANEL * len(found) + 0.4)
+        rows = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, one, other in zip(rows, found, wanted, strict=True):
+            _draw_pair(axes, one, other)
+        rows[-1].set_xlabel("time [s]")
+    return figure
+
+
+def _draw_pair(axes: Axes, found: Panel, wanted: Panel) -> None:
+    """Each quantity with its reference in one colour; of many, those that move most."""
+    moved = np.argsort(-np.maximum(np.ptp(found.values, axis=0), np.ptp(wanted.values, axis=0)), kind="stable")
+    count = len(found.names) if len(found.names) <= len(COLORS) else SHOWN
+    for color, i in zip(COLORS, sorted(moved[:count]), strict=False):
+        axes.plot(wanted.t, wanted.values[:, i], color=color, linestyle=DASHES, linewidth=0.9, alpha=0.8)
+        axes.plot(found.t, found.values[:, i], color=color, label=found.names[i].replace("_", " "))
+    axes.plot([], [], color=INK, linestyle=DASHES, linewidth=0.9, label="reference")
+    axes.set_ylabel(found.label)
+    legend(axes)

@@ -1,0 +1,196 @@
+"""Simulations: a start, inputs as formulas of time, one rollout, and what can be read off the result."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError, ModelError
+from stepmap.formula import Formula
+from stepmap.mechanics.system import System
+from stepmap.steps import Trajectory, VariationalStep
+
+FORMAT = "stepmap-simulation-1"
+MOMENTUM_UNITS = {"m": "kg m/s", "rad": "kg m²/s"}
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A trajectory of a step map; what follows from it is computed when first asked for."""
+
+    step: VariationalStep
+    trajectory: Trajectory
+    seconds: float | None = None  # computing time of the rollout
+
+    @property
+    def system(self) -> System:
+        return self.step.system
+
+    @property
+    def poses(self) -> Array:
+        """q̄ at all times, (N+1, n)."""
+        return self.trajectory.x[:, : len(self.system.coordinates)]
+
+    @cached_property
+    def gaps(self) -> Array:
+        """How far each constraint is from holding [m], (N+1, nc)."""
+        return self.system.gaps(self.poses)
+
+    @cached_property
+    def kinetic(self) -> Array:
+        """Kinetic energy [J], (N+1)."""
+        return self.system.kinetic_energy(self.poses, self.step.velocity(self.trajectory.x))
+
+    @cached_property
+    def potential(self) -> Array:
+        """Potential energy [J], (N+1)."""
+        return self.system.potential_energy(self.poses)
+
+    @property
+    def energy(self) -> Array:
+        """Total energy [J], (N+1)."""
+        return self.kinetic + self.potential
+
+    @cached_property
+    def conservative(self) -> bool:
+        """Whether nothing does work: no force acts and no kinematic coordinate moves. Then energy should stay."""
+        rho = self.poses[:, self.step.nd :]
+        if (rho != rho[0]).any():
+            return False
+        e, n = self.system.expressions, len(self.system.inputs)
+        force = ca.Function("force", [e.q, e.v, e.u, e.parameters], [e.force])
+        middle = (self.poses[1:] + self.poses[:-1]) / 2
+        velocity = np.diff(self.poses, axis=0) / self.step.dt
+        if not len(middle):
+            return True
+        values = force(middle.T, velocity.T, self.trajectory.u[:, :n].T, self.system.parameter_values)
+        return not np.asarray(values).any()
+
+    @property
+    def energy_drift(self) -> float:
+        """Largest change of the energy since the start [J]."""
+        return float(np.abs(self.energy - self.energy[0]).max())
+
+    @property
+    def multipliers(self) -> Array:
+        """Constraint forces [N] during each step, positive when they pull, (N, nc)."""
+        known = self.trajectory.multipliers
+        return np.zeros((self.trajectory.steps, self.step.nc)) if known is None else known
+
+    def document(self) -> dict[str, object]:
+        """The simulation as plain data, ready for JSON; docs/cli.md describes each entry."""
+        system, step = self.system, self.step
+        return {
+            "format": FORMAT,
+            "system": system.name,
+            "parameters": {p.name: p.value for p in system.parameters},
+            "parameter_units": {p.name: p.unit for p in system.parameters},
+            "dt": step.dt,
+            "steps": self.trajectory.steps,
+            "state_names": list(step.state_names),
+            "state_units": state_units(step),
+            "input_names": list(step.input_names),
+            "input_units": input_units(step),
+            "constraint_names": list(system.constraint_names),
+            "t": self.trajectory.t.tolist(),
+            "x": self.trajectory.x.tolist(),
+            "u": self.trajectory.u.tolist(),
+            "multipliers": self.multipliers.tolist(),
+            "gaps": self.gaps.tolist(),
+            "kinetic": self.kinetic.tolist(),
+            "potential": self.potential.tolist(),
+            "energy": self.energy.tolist(),
+        }
+
+
+def simulate(
+    step: VariationalStep, steps: int, pose: ArrayLike, moves: Mapping[str, Formula] | None = None
+) -> Simulation:
+    """N steps from rest at a pose; ``moves`` drive inputs by name, the others are held."""
+    if steps < 1:
+        raise ModelError(f"steps: must be at least 1, got {steps}")
+    U = inputs(step, steps, pose, moves or {})
+    x0 = step.rest(pose)
+    begin = time.perf_counter()
+    trajectory = step.rollout(x0, U)
+    return Simulation(step, trajectory, time.perf_counter() - begin)
+
+
+def inputs(step: VariationalStep, steps: int, pose: ArrayLike, moves: Mapping[str, Formula]) -> Array:
+    """U (N, nu): forces zero and kinematic coordinates as in the pose, except where ``moves`` names them.
+
+    A kinematic coordinate takes its formula's value at the end of each step. A force takes the one at its beginning:
+    the step lets it act there (F⁺ = 0), so this keeps second order.
+    """
+    names = movable(step.system)
+    rho = step.system.configuration(pose)[step.nd :]
+    U = np.tile(np.concatenate([np.zeros(len(names) - step.nk), rho]), (steps, 1))
+    for name, formula in moves.items():
+        require_movable(step.system, name)
+        column = names.index(name)
+        late = 1.0 if column >= len(names) - step.nk else 0.0
+        U[:, column] = formula(step.dt * (np.arange(steps) + late))
+    return U
+
+
+def movable(system: System) -> list[str]:
+    """Names that ``moves`` may use: force inputs, then kinematic coordinates; the order of u."""
+    return [*(i.name for i in system.inputs), *(c.name for c in system.kinematic)]
+
+
+def require_movable(system: System, name: str) -> None:
+    """Raises ModelError unless the name is an input's or a kinematic coordinate's."""
+    names = movable(system)
+    if name in names:
+        return
+    there = f"there are {', '.join(names)}" if names else f"{system.name!r} has none"
+    if any(c.name == name for c in system.dynamic):
+        raise ModelError(f"coordinate {name!r} is dynamic and moves by itself; inputs can be moved, and {there}")
+    raise ModelError(f"no kinematic coordinate or force input is called {name!r}; {there}")
+
+
+def start_pose(
+    system: System, wanted: Mapping[str, float], *, moves: Mapping[str, Formula] | None = None, firm: bool = True
+) -> Array:
+    """q̄ on the constraints with the ``wanted`` values; a moved kinematic coordinate begins where its formula does.
+
+    What is not wanted gives way: dynamic coordinates first, then kinematic ones. Where ``firm`` is false, wanted values
+    give way last of all.
+    """
+    kinematic = [c.name for c in system.kinematic]
+    moved = {name: float(formula(0.0)) for name, formula in (moves or {}).items() if name in kinematic}
+    for name in moved.keys() & wanted.keys():
+        if firm and abs(moved[name] - wanted[name]) > 1e-9:
+            raise ModelError(
+                f"{name!r} starts at {wanted[name]:g}, but its formula at t = 0 is {moved[name]:g}; "
+                "leave out the start or make them agree"
+            )
+    pose = {**wanted, **moved}
+    attempts: list[Collection[str]] = [{*pose, *kinematic}, set(pose)]
+    if not firm:
+        attempts.append(set(moved))
+    for fixed in attempts[:-1]:
+        with contextlib.suppress(ConvergenceError):
+            return system.satisfy_constraints(pose, sorted(fixed))
+    return system.satisfy_constraints(pose, sorted(attempts[-1]))
+
+
+def state_units(step: VariationalStep) -> list[str]:
+    """Units of x = [q, rho, p, v]; empty where a coordinate has none."""
+    system = step.system
+    momenta = [MOMENTUM_UNITS.get(c.unit, "") for c in system.dynamic]
+    rates = [f"{c.unit}/s" if c.unit else "" for c in system.kinematic]
+    return [*(c.unit for c in system.coordinates), *momenta, *rates]
+
+
+def input_units(step: VariationalStep) -> list[str]:
+    """Units of u = [forces, rho_next]."""
+    return [*(i.unit for i in step.system.inputs), *(c.unit for c in step.system.kinematic)]

@@ -1,0 +1,299 @@
+"""The command line: exit codes, messages, and files against direct calls of the library."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import stepmap as sm
+from stepmap.cli import app
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stepmap.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+
+
+# systems ---------------------------------------------------------------------------------------------------------
+
+
+def test_systems_lists_the_catalog() -> None:
+    result = run("systems")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in sm.systems.names())
+    assert "mass=0.1 kg" in result.stdout
+
+
+def test_systems_as_json() -> None:
+    entries = {entry["name"]: entry for entry in json.loads(run("systems", "--json").stdout)}
+    assert list(entries) == sm.systems.names()
+    mass = entries["suspended_mass"]
+    assert (mass["dynamic"], mass["kinematic"], mass["inputs"]) == (["xm", "ym"], ["xr", "r"], [])
+    assert mass["constraints"] == ["string"]
+    assert {"name": "gravity", "default": 9.81, "unit": "m/s²"} in mass["arguments"]
+    assert entries["pendulum_chain"]["arguments"][0] == {"name": "n", "default": 5, "unit": ""}
+    assert all(entry["description"].endswith(".") for entry in entries.values())
+
+
+# simulate --------------------------------------------------------------------------------------------------------
+
+
+def test_json_holds_what_the_library_computes(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    result = run(
+        "simulate", "suspended_mass", "--set", "mass=0.2", "--steps", "40", "--dt", "0.02", "--json", str(path)
+    )
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(path.read_text())
+    step = sm.discretize(sm.systems.get("suspended_mass", mass=0.2), 0.02)
+    x0 = step.rest({"xm": 0.6, "ym": 0.2})
+    trajectory = step.rollout(x0, np.tile([0.0, 1.0], (40, 1)))
+    assert found["format"] == "stepmap-simulation-1"
+    assert found["system"] == "suspended_mass"
+    assert found["arguments"] == {"mass": 0.2}
+    assert found["parameters"]["mass"] == 0.2
+    assert found["parameter_units"]["mass"] == "kg"
+    assert (found["dt"], found["steps"]) == (0.02, 40)
+    assert found["state_names"] == list(step.state_names)
+    assert found["input_names"] == ["xr_next", "r_next"]
+    assert found["constraint_names"] == ["string"]
+    np.testing.assert_array_equal(found["t"], trajectory.t)
+    np.testing.assert_array_equal(found["x"], trajectory.x)
+    np.testing.assert_array_equal(found["u"], trajectory.u)
+    np.testing.assert_array_equal(found["multipliers"], trajectory.multipliers)
+    np.testing.assert_allclose(found["energy"], [step.energy(x) for x in trajectory.x], rtol=1e-12)
+    np.testing.assert_allclose(np.add(found["kinetic"], found["potential"]), found["energy"], rtol=1e-15)
+    assert np.abs(found["gaps"]).max() < 1e-14
+    assert len(found["state_units"]) == step.nx
+    assert len(found["input_units"]) == step.nu
+
+
+def test_moves_and_starts(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    move = ("--move", "xr=0.1*sin(3*t)", "--move", "r=0.9")
+    result = run("simulate", "suspended_mass", "--start", "xm=pi/10", *move, "--steps", "30", "--json", str(path))
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(path.read_text())
+    x, t = np.array(found["x"]), np.array(found["t"])
+    np.testing.assert_allclose(x[:, 2], 0.1 * np.sin(3 * t), atol=1e-15)
+    np.testing.assert_array_equal(x[:, 3], 0.9)
+    assert x[0, 0] == np.pi / 10
+    assert found["moves"] == {"xr": "0.1*sin(3*t)", "r": "0.9"}
+
+
+def test_arguments_of_every_type() -> None:
+    assert run("simulate", "pendulum_chain", "--set", "n=3", "--steps", "2").exit_code == 0
+    assert run("simulate", "double_pendulum", "--set", "actuated=false", "--steps", "2").exit_code == 0
+    assert run("simulate", "pendulum", "--set", "length=sqrt(2)/2", "--steps", "2").exit_code == 0
+
+
+def test_summary() -> None:
+    result = run("simulate", "suspended_mass", "--steps", "50")
+    for part in ("0.5 s in 50 steps", "energy drift", "largest constraint gap", "µs a step"):
+        assert part in result.stdout
+
+
+@pytest.mark.parametrize("name", ["picture.png", "picture.svg", "picture.PDF"])
+def test_pictures(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "made" / name
+    result = run("simulate", "planar_arm", "--steps", "20", "--plot", str(path))
+    assert result.exit_code == 0, result.stderr
+    assert path.stat().st_size > 5000
+    assert [p.name for p in path.parent.iterdir()] == [name]
+
+
+def test_report(tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    assert run("simulate", "pendulum", "--steps", "20", "--report", str(path)).exit_code == 0
+    assert path.read_text().count("data:image/svg+xml;base64,") == 3
+
+
+# wrong usage and failures ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("", "Usage"),
+        ("nothing", "No such command 'nothing'"),
+        ("simulat pendulum", "Did you mean 'simulate'?"),
+        ("simulate", "Missing argument 'SYSTEM'"),
+        ("simulate nothing", "the catalog has cart_pendulum,"),
+        ("simulate pendulum --colour", "No such option"),
+        ("simulate pendulum --dt soon", "--dt"),
+        ("simulate pendulum --dt 0", "dt: must be"),
+        ("simulate pendulum --dt nan", "dt: must be"),
+        ("simulate pendulum --steps 0", "steps: must be at least 1"),
+        ("simulate pendulum --steps 1.5", "--steps"),
+        ("simulate pendulum --set colour=1", "takes mass, length, gravity, damping"),
+        ("simulate pendulum --set mass", "--set takes NAME=VALUE, for example --set mass=0.2"),
+        ("simulate pendulum --set mass=heavy", "--set mass takes a number, got 'heavy'"),
+        ("simulate pendulum --set mass=nan", "--set mass takes a number"),
+        ("simulate pendulum --set mass=t", "changes with t"),
+        ("simulate pendulum --set mass=-1", "must not be negative"),
+        ("simulate pendulum --set mass=1 --set mass=2", "--set mass is given twice"),
+        ("simulate pendulum_chain --set n=2.5", "--set n takes a whole number"),
+        ("simulate pendulum_chain --set n=0", "at least 1"),
+        ("simulate double_pendulum --set actuated=maybe", "true or false"),
+        ("simulate pendulum --start phi=1", "there are theta"),
+        ("simulate pendulum --start theta=up", "--start theta takes a number"),
+        ("simulate pendulum --move theta=t", "moves by itself"),
+        ("simulate pendulum --move torque=sin(3*t", "--move torque: '(' was never closed (position 4 of 'sin(3*t')"),
+        ("simulate pendulum --move torque=1/t", "--move torque: the formula has no finite value at t = 0 s"),
+        ("simulate pendulum_chain --move x=1", "has none"),
+        ("simulate suspended_mass --start r=0.9 --move r=1", "make them agree"),
+        ("simulate pendulum --plot picture.gif", "end the name with .png or .svg or .pdf"),
+        ("simulate pendulum --plot picture", "end the name with .png"),
+    ],
+)
+def test_wrong_usage_is_2_and_one_line(arguments: str, hint: str) -> None:
+    result = run(*arguments.split())
+    assert result.exit_code == 2
+    assert hint in (result.stderr or result.stdout)
+    assert "Traceback" not in result.output
+    if arguments:
+        assert result.stderr.count("\n") == 1
+        assert result.stderr.startswith("stepmap: error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("simulate suspended_mass --start xm=3 --start ym=0 --start xr=0 --start r=1", "no pose near the given one"),
+        ("simulate suspended_mass --move r=1-10*t --steps 50", "could not be solved"),
+        ("simulate pendulum --steps 2 --json /proc/nothing.json", "/proc/nothing.json"),
+        ("simulate pendulum --steps 2 --plot /dev/null/x.png", "/dev/null"),
+        ("simulate pendulum --steps 99999999999999", "not enough memory"),
+    ],
+)
+def test_a_failed_job_is_1_and_one_line(arguments: str, hint: str) -> None:
+    result = run(*arguments.split())
+    assert result.exit_code == 1
+    assert hint in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.output
+
+
+def test_an_interrupt_is_1_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    result = run("simulate", "pendulum", "--steps", "5", "--json", str(tmp_path / "run.json"))
+    assert result.exit_code == 1
+    assert result.stderr == "stepmap: error: interrupted\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unforeseen_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("stepmap.cli.catalog.describe", fail)
+    result = run("systems")
+    assert isinstance(result.exception, RuntimeError)
+
+
+# as a process ----------------------------------------------------------------------------------------------------
+
+
+def test_process_exit_codes(tmp_path: Path) -> None:
+    done = process("simulate", "pendulum", "--steps", "3", "--json", str(tmp_path / "a.json"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert process("simulate", "pendulum", "--dt", "x").returncode == 2
+    assert process("--version").stdout == f"stepmap {sm.__version__}\n"
+
+
+def test_help_loads_no_plotting_library() -> None:
+    code = (
+        "import sys; from stepmap.cli import app\n"
+        "try: app(['--help'])\nexcept SystemExit as end: assert not end.code\n"
+        "assert not [name for name in sys.modules if name.partition('.')[0] in ('matplotlib', 'scipy')]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_a_compiler_it_runs_and_says_so(tmp_path: Path) -> None:
+    done = process("simulate", "pendulum", "--steps", "3", CC="no-such-compiler", STEPMAP_CACHE=str(tmp_path))
+    assert done.returncode == 0
+    assert done.stderr.startswith("stepmap: warning: no C compiler found")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_compiler_that_fails_is_a_failed_job(tmp_path: Path) -> None:
+    done = process("simulate", "pendulum", "--steps", "3", CC="false", STEPMAP_CACHE=str(tmp_path))
+    assert done.returncode == 1
+    assert "remedy:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_output_without_unicode() -> None:
+    done = process("systems", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "m/s?" in done.stdout
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m stepmap.cli systems | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_a_model_is_built(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    started = subprocess.Popen(
+        [sys.executable, "-m", "stepmap.cli", "demo", "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "STEPMAP_CACHE": str(tmp_path / "cache")},
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("cache/*.lock")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    started.send_signal(signal.SIGINT)
+    _, errors = started.communicate(timeout=60)
+    assert started.returncode == 1
+    assert errors == "stepmap: error: interrupted\n"
+    assert not out.exists()
+
+
+# demo ------------------------------------------------------------------------------------------------------------
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = run("demo", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.stderr
+    names = {path.name for path in tmp_path.iterdir()}
+    kinds = ("motion.png", "motion.svg", "overview.png", "overview.svg")
+    assert names == {f"{system}_{kind}" for system in ("suspended_mass", "marionette") for kind in kinds} | {
+        "suspended_mass_optimum_path.png",
+        "suspended_mass_optimum_path.svg",
+        "report.html",
+    }
+    assert all(path.stat().st_size > 10_000 for path in tmp_path.iterdir())
+    assert f"report: {tmp_path / 'report.html'}" in result.stdout.replace("\n", "")
+    assert result.stdout.count("largest constraint gap") == 3
+    assert "converged after 5 steps" in result.stdout
+    assert "slack" not in result.stdout  # all strings of the marionette pull all the time

@@ -1,0 +1,126 @@
+"""Stages: folders that appear whole, are skipped when nothing changed, and are made anew when anything did."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from stepmap.jobs import Stage
+from stepmap.jobs.stage import digest, digest_data, digest_sources, read_manifest, versions
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage("make", "thing", tmp_path / "build", {"job": "1234"}, {"numpy": "2.0"})
+
+
+def fill(stage: Stage, text: str = "content", *, complete: bool = True) -> None:
+    with stage.replace(complete=complete) as folder:
+        (folder / "a.txt").write_text(text)
+        (folder / "sub").mkdir()
+        (folder / "sub" / "b.bin").write_bytes(b"\x00")
+
+
+def test_a_folder_with_its_manifest(stage: Stage, tmp_path: Path) -> None:
+    assert not stage.unchanged()
+    fill(stage)
+    assert stage.folder == tmp_path / "build" / "thing" / "make"
+    assert stage.unchanged()
+    manifest = json.loads((stage.folder / "manifest.json").read_text())
+    assert manifest["complete"] is True
+    assert manifest["inputs"] == {"job": "1234"}
+    assert manifest["versions"] == {"numpy": "2.0"}
+    assert manifest["outputs"] == {"a.txt": digest("content"), "sub/b.bin": digest(b"\x00")}
+    # sha256 of "content", from coreutils' sha256sum
+    assert manifest["outputs"]["a.txt"] == "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"
+    assert [path.name for path in stage.folder.parent.iterdir()] == ["make"]
+
+
+def test_other_inputs_and_versions_are_a_change(stage: Stage) -> None:
+    fill(stage)
+    assert not dataclasses.replace(stage, inputs={"job": "1235"}).unchanged()
+    assert not dataclasses.replace(stage, inputs={"job": "1234", "file": "1"}).unchanged()
+    assert not dataclasses.replace(stage, versions={"numpy": "2.1"}).unchanged()
+
+
+def test_files_that_were_touched_are_a_change(stage: Stage) -> None:
+    fill(stage)
+    (stage.folder / "a.txt").write_text("touched")
+    assert not stage.unchanged()
+    fill(stage)
+    (stage.folder / "sub" / "b.bin").unlink()
+    assert not stage.unchanged()
+    fill(stage)
+    (stage.folder / "manifest.json").write_text("{")
+    assert not stage.unchanged()
+    assert read_manifest(stage.folder) is None
+
+
+def test_an_incomplete_result_is_kept_and_never_skipped(stage: Stage) -> None:
+    fill(stage, complete=False)
+    assert (stage.folder / "a.txt").exists()
+    assert not stage.unchanged()
+
+
+def test_a_new_folder_takes_the_place_of_the_old_one(stage: Stage) -> None:
+    fill(stage, "old")
+    (stage.folder / "left over").write_text("from before")
+    fill(stage, "new")
+    assert (stage.folder / "a.txt").read_text() == "new"
+    assert not (stage.folder / "left over").exists()
+    assert [path.name for path in stage.folder.parent.iterdir()] == ["make"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_nothing_changes_when_the_work_fails(stage: Stage, error: type[BaseException]) -> None:
+    def half() -> None:
+        with stage.replace() as folder:
+            (folder / "a.txt").write_text("half")
+            raise error
+
+    fill(stage, "old")
+    with pytest.raises(error):
+        half()
+    assert (stage.folder / "a.txt").read_text() == "old"
+    assert stage.unchanged()
+    assert [path.name for path in stage.folder.parent.iterdir()] == ["make"]
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_nothing_changes_when_a_rename_fails(stage: Stage, call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renames are: the old folder aside, the new one in its place."""
+    fill(stage, "old")
+    replace, calls = os.replace, 0
+
+    def fail(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="No space left"):
+        fill(stage, "new")
+    assert (stage.folder / "a.txt").read_text() == "old"
+    assert [path.name for path in stage.folder.parent.iterdir()] == ["make"]
+
+
+def test_a_file_in_the_way(stage: Stage) -> None:
+    stage.folder.parent.mkdir(parents=True)
+    stage.folder.write_text("not a folder")
+    with pytest.raises(NotADirectoryError):
+        stage.prepare()
+    assert stage.folder.read_text() == "not a folder"
+
+
+def test_digests() -> None:
+    assert digest_data({"a": 1, "b": [1.5]}) == digest_data({"b": [1.5], "a": 1}) != digest_data({"a": 1, "b": [1.6]})
+    parts = ("arrays.py", "graph")
+    assert digest_sources("stepmap", parts) == digest_sources("stepmap", parts)
+    assert digest_sources("stepmap", parts) != digest_sources("stepmap", ("arrays.py",))
+    assert set(versions("numpy")) == {"numpy"}

@@ -1,0 +1,128 @@
+"""Pictures: every system of the catalog can be drawn, and what is drawn is what the tree holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stepmap as sm
+from stepmap import plots
+from stepmap.formula import parse
+from stepmap.plots.motion import coil
+from stepmap.plots.series import panels
+from stepmap.plots.skeleton import skeleton
+from stepmap.plots.view import choose
+from stepmap.simulation import Simulation, simulate, start_pose
+from tests.mechanisms import Case
+
+MAGIC = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
+
+
+@pytest.fixture(scope="module")
+def pendulum() -> Simulation:
+    return simulate(sm.discretize(sm.systems.get("pendulum"), 0.01), 50, [2.0])
+
+
+def test_every_system_can_be_drawn(catalog: Case) -> None:
+    pose = start_pose(catalog.system, sm.systems.example(catalog.name), firm=False)
+    simulation = simulate(catalog.midpoint, 30, pose)
+    drawn = [plots.overview(simulation), plots.motion(simulation), plots.coordinates(simulation)]
+    for figure in drawn:
+        for axes in figure.axes:
+            assert axes.lines, "an empty panel"
+            assert not axes.axison or axes.get_ylabel(), "an axis without a name"
+    assert drawn[0].axes[-1].get_xlabel() == "time [s]"
+
+
+@pytest.mark.parametrize("form", plots.FORMATS)
+def test_files_have_their_format_and_are_repeatable(pendulum: Simulation, form: str) -> None:
+    first, second = (plots.render(plots.overview(pendulum), form) for _ in range(2))
+    assert first.startswith(MAGIC[form])
+    assert first == second
+
+
+def test_a_step_of_a_single_instant_can_be_drawn(pendulum: Simulation) -> None:
+    assert plots.overview(simulate(pendulum.step, 1, [2.0])).axes
+
+
+def test_skeleton_of_the_suspended_mass() -> None:
+    system = sm.systems.get("suspended_mass")
+    parts = skeleton(system)
+    names = system.frame_names
+    assert [(names[a], names[b]) for a, b in parts.strings] == [("mass", "robot")]
+    assert [names[i] for i in parts.carts] == ["robot"]
+    assert parts.links == ()  # nothing rigid leads from the world to the mass
+    assert [(names[i], m) for i, m in parts.masses] == [("mass", 0.1)]
+
+
+def test_skeleton_leaves_out_the_centres_of_rods() -> None:
+    system = sm.systems.get("planar_arm")
+    parts = skeleton(system)
+    assert parts.masses == ()
+    assert [system.frame_names[i] for i in parts.pivots] == ["link1"]
+
+
+def test_skeleton_of_springs() -> None:
+    b = sm.Builder("spring")
+    ball = b.world.rz(b.coordinate("theta", unit="rad")).ty(-1.0, name="ball")
+    wall = b.world.tx(1.0, name="wall")
+    b.mass(ball, 1.0)
+    b.spring(ball, wall, stiffness=2.0, length=0.5)
+    system = b.build()
+    assert skeleton(system).springs == ((2, 3),)
+    assert plots.motion(simulate(sm.discretize(system, 0.01), 5, [0.0])).axes
+
+
+def test_planar_mechanisms_are_seen_straight_on(pendulum: Simulation) -> None:
+    view = choose(pendulum.system, pendulum.system.positions(pendulum.poses))
+    assert view.labels == ("x [m]", "y [m]")
+    np.testing.assert_array_equal(view.project(np.array([1.0, 2.0, 3.0])), [1.0, 2.0])
+
+
+def test_others_are_seen_by_an_orthonormal_camera() -> None:
+    system = sm.systems.get("marionette")
+    view = choose(system, system.positions(system.configuration({})[None]))
+    assert view.labels is None
+    axes = np.stack([view.right, view.top, view.toward])
+    np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-15)
+    assert view.top[2] > 0.9  # gravity points down the page
+
+
+def test_a_mechanism_without_gravity_can_be_drawn() -> None:
+    b = sm.Builder("free")
+    frame = b.world.tx(b.coordinate("x")).ty(b.coordinate("y")).tz(b.coordinate("z"), name="body")
+    b.mass(frame, 1.0)
+    simulation = simulate(sm.discretize(b.build(), 0.01), 5, [0.0, 0.0, 0.0])
+    assert [panel.label for panel in panels(simulation)] == ["coordinates"]  # no unit, no brackets
+    assert plots.motion(simulation).axes
+
+
+def test_inputs_have_a_panel_when_they_are_used(pendulum: Simulation) -> None:
+    driven = simulate(pendulum.step, 5, [0.0], {"torque": parse("1+t")})
+    assert [panel.label for panel in panels(pendulum)] == ["coordinates [rad]"]
+    assert [panel.label for panel in panels(driven)] == ["coordinates [rad]", "inputs [N m]"]
+
+
+def test_of_many_coordinates_those_that_move_most_are_named() -> None:
+    step = sm.discretize(sm.systems.get("pendulum_chain", n=12), 0.01)
+    figure = plots.coordinates(simulate(step, 20, start_pose(step.system, {"theta1": 1.5})))
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[0] == "theta1"
+    assert labels[-1] == "6 more"
+
+
+def test_a_coil_runs_from_end_to_end() -> None:
+    a, b = np.array([0.0, 1.0]), np.array([2.0, 0.0])
+    points = coil(a, b)
+    np.testing.assert_array_equal(points[0], a)
+    np.testing.assert_array_equal(points[-1], b)
+
+
+def test_matplotlibs_settings_are_left_alone(pendulum: Simulation) -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    plots.render(plots.energy(pendulum), "png")
+    assert dict(mpl.rcParams) == before
