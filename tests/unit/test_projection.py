@@ -379,3 +379,17 @@ def test_without_a_compiler_the_solution_is_the_same(no_compiler: Callable[[], N
     assert found.cost == pytest.approx(best.cost, rel=1e-12)
     np.testing.assert_allclose(found.trajectory.x, best.trajectory.x, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.gains, best.gains, rtol=0, atol=1e-8)
+
+
+def test_newton_keeps_its_pace_at_an_active_soft_limit() -> None:
+    """The limit changes the model's curvature step by step; read in the wrong order it would converge linearly."""
+    free = problems.figure_eight(100)
+    limit = sm.SoftLimit(2, -0.2, 0.2, weight=50.0)
+    cost = free.cost
+    limited = sm.TrackingCost(cost.Q, cost.R, cost.Qf, cost.x_ref, cost.u_ref, (limit,))
+    guess = sm.optimize(free).require().trajectory
+    solution = sm.optimize(sm.Problem(free.step, limited, free.start, guess)).require()
+    assert 0.2 < np.abs(solution.trajectory.x[:, 2]).max() < np.abs(guess.x[:, 2]).max()
+    slopes = [abs(h.slope) for h in solution.history]
+    assert slopes[-2] < 1e-2 * slopes[-3]
+    assert slopes[-1] < 1e-3 * slopes[-2]

@@ -30,6 +30,13 @@ class Quadratic:
     r: Array | None = None  # (n, nu)
     bend: tuple[Array, Array, Array] | None = None  # xx, xu, uu, each (n, …)
 
+    def __post_init__(self) -> None:
+        # C reads these by address: a transposed or broadcast view must not get there.
+        for name in ("A", "B", "Q", "R", "terminal", "q", "r"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, np.ascontiguousarray(value, dtype=float))
+
 
 class Recursions(Protocol):
     """Backward and forward passes; arrays are C-ordered float64, time first."""

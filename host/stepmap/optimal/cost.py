@@ -35,7 +35,7 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class SoftLimit:
-    """½ weight · (excess over high or below low)² on one entry of x or u, at every step."""
+    """½ weight · (excess over high or below low)² on one entry of x or u, at all times."""
 
     index: int
     low: float = -np.inf
@@ -95,8 +95,8 @@ class TrackingCost:
         running = np.sum(dx[:-1] * _times(self.Q, dx[:-1])) + np.sum(du * _times(self.R, du))
         total = 0.5 * float(running + dx[-1] @ self.Qf @ dx[-1])
         for limit in self.limits:
-            values = trajectory.u[:, limit.index] if limit.of_input else trajectory.x[:-1, limit.index]
-            total += 0.5 * limit.weight * float(np.sum(limit.excess(values) ** 2))
+            values = trajectory.u if limit.of_input else trajectory.x
+            total += 0.5 * limit.weight * float(np.sum(limit.excess(values[:, limit.index]) ** 2))
         return total
 
     def expand(self, trajectory: Trajectory) -> Expansion:
@@ -106,16 +106,15 @@ class TrackingCost:
         if not self.limits:
             return Expansion(x, u, self.Q, self.R, self.Qf)
         n = self.horizon
-        xx = np.array(np.broadcast_to(self.Q, (n, *self.Q.shape[-2:])), order="C")
+        xx = np.concatenate([np.broadcast_to(self.Q, (n, *self.Qf.shape)), self.Qf[None]])
         uu = np.array(np.broadcast_to(self.R, (n, *self.R.shape[-2:])), order="C")
         for limit in self.limits:
             i = limit.index
-            values = trajectory.u[:, i] if limit.of_input else trajectory.x[:-1, i]
-            excess = limit.excess(values)
-            slope, bend = (u[:, i], uu[:, i, i]) if limit.of_input else (x[:-1, i], xx[:, i, i])
-            slope += limit.weight * excess
-            bend += limit.weight * (excess != 0)
-        return Expansion(x, u, xx, uu, self.Qf)
+            values, slope, bend = (trajectory.u, u, uu) if limit.of_input else (trajectory.x, x, xx)
+            excess = limit.excess(values[:, i])
+            slope[:, i] += limit.weight * excess
+            bend[:, i, i] += limit.weight * (excess != 0)
+        return Expansion(x, u, xx[:-1], uu, xx[-1])
 
     def _deviation(self, trajectory: Trajectory) -> tuple[Array, Array]:
         if trajectory.x.shape != self.x_ref.shape or trajectory.u.shape != self.u_ref.shape:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stepmap.errors import ModelError
-from stepmap.optimal.problem import Iteration, Problem, Solution
+from stepmap.optimal.problem import Iteration, Problem, Solution, Status
 from stepmap.optimal.projection import optimize
 
 
@@ -25,7 +25,12 @@ def homotopy(problem_at: Callable[[float], Problem], stages: Sequence[float], **
         problem = problem_at(stage)
         if solution is not None:
             problem = dataclasses.replace(problem, guess=solution.trajectory)
-        solution = optimize(problem, **options)
+        try:
+            solution = optimize(problem, **options)
+        except KeyboardInterrupt:  # before the stage had a trajectory of its own
+            if solution is None:
+                raise
+            solution = dataclasses.replace(solution, status=Status.INTERRUPTED, history=())
         history += solution.history
         if solution.status.interrupted:
             break

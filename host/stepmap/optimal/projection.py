@@ -28,7 +28,7 @@ ARMIJO = 1e-3  # part of the predicted decrease that must be had
 SHORTEST = 1e-7  # step length below which a direction is given up
 ROUNDING = 1e-13  # relative rounding of a cost summed over a trajectory
 LONG_ENOUGH = 0.25  # Newton's direction is taken without looking further when a step this long succeeds
-BISECTIONS = 4
+FINENESS = 1 / 16  # of the part of the curvature that is searched for, relative to what is left out of it
 MILDER = 0.7
 NEARLY_NONE = 0.2
 
@@ -107,11 +107,16 @@ def optimize(
 
 
 def _start(problem: Problem) -> Point:
-    """The guess, projected with the regulator along it."""
+    """The guess, projected with the regulator along it; a start that feedback cannot hold is let go."""
     step, cost, guess = problem.step, problem.cost, problem.first_guess()
     A, B = step.linearize_along(guess)
     K = gains(A, B, cost.Q, cost.R, cost.Qf)
-    trajectory = step.follow(problem.start, guess, K)
+    try:
+        trajectory = step.follow(problem.start, guess, K)
+    except ConvergenceError:
+        if problem.guess is not None:
+            raise
+        trajectory = step.rollout(problem.start, guess.u)
     return _point(step, cost, trajectory, cost.value(trajectory))
 
 
@@ -212,9 +217,9 @@ def _newton_model(step: StepMap, at: Point) -> Callable[[float], Direction | Non
 
 
 def _largest_part(solve: Callable[[float], Direction | None]) -> tuple[float, Direction | None]:
-    """The largest part of the curvature, to one in 2^BISECTIONS, that leaves a minimum."""
+    """The largest part of the curvature that leaves a minimum, by bisection; finer near 1, where saddles are."""
     low, high, found = 0.0, 1.0, None
-    for _ in range(BISECTIONS):
+    while high - low > max(FINENESS * (1.0 - low), FINENESS**2):
         middle = (low + high) / 2
         direction = solve(middle)
         if direction is None:

@@ -12,7 +12,12 @@
 
 /* The product kernel works on blocks of ROWS x COLUMNS that stay in registers; all matrices it sees have their row
  * strides padded to BLOCK, so there are no remainders. */
-enum { LANES = 4, VECTORS = 3, ROWS = 4, COLUMNS = LANES * VECTORS, BLOCK = 12 };
+#ifdef __AVX512F__
+enum { LANES = 8, VECTORS = 2, ROWS = 8, BLOCK = 16 };
+#else
+enum { LANES = 4, VECTORS = 3, ROWS = 4, BLOCK = 12 };
+#endif
+enum { COLUMNS = LANES * VECTORS };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
 
 static int padded(int n) { return (n + BLOCK - 1) / BLOCK * BLOCK; }
