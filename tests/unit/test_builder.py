@@ -104,8 +104,11 @@ def test_names_are_unique_among_their_kind(kind: str) -> None:
 
 
 def test_negative_mass_is_refused() -> None:
+    """A number where it is given, a parameter when the system is built."""
     w = Workbench()
-    w.b.mass(w.bob, -1.0)
+    with pytest.raises(ModelError, match="mass on frame 'bob': must not be negative"):
+        w.b.mass(w.bob, -1.0)
+    w.b.mass(w.bob, w.b.parameter("m", -1.0))
     with pytest.raises(ModelError, match="mass on frame 'bob': must not be negative"):
         w.b.build()
 
@@ -193,3 +196,11 @@ def test_bad_poses_are_refused(pose: Any, error: type[Exception], message: str) 
     w.b.mass(w.bob, 1.0)
     with pytest.raises(error, match=message):
         w.b.build().configuration(pose)
+
+
+def test_names_made_from_coordinates_must_not_meet_others() -> None:
+    b = sm.Builder("meeting")
+    for name in ("r", "p_r"):
+        b.mass(b.world.tx(b.coordinate(name)), 1.0)
+    with pytest.raises(sm.ModelError, match="two states would be called 'p_r'"):
+        b.build()

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 import stepmap as sm
 from stepmap.cli import app
+from tests.processes import heed_interrupts
 
 
 def run(*arguments: str) -> Result:
@@ -179,7 +180,7 @@ def test_wrong_usage_is_2_and_one_line(arguments: str, hint: str) -> None:
     ("arguments", "hint"),
     [
         ("simulate suspended_mass --start xm=3 --start ym=0 --start xr=0 --start r=1", "no pose near the given one"),
-        ("simulate suspended_mass --move r=1-10*t --steps 50", "could not be solved"),
+        ("simulate planar_arm --move L=1-5*t --dt 0.01 --steps 18", "could not be solved"),
         ("simulate pendulum --steps 2 --json /proc/nothing.json", "/proc/nothing.json"),
         ("simulate pendulum --steps 2 --plot /dev/null/x.png", "/dev/null"),
         ("simulate pendulum --steps 99999999999999", "not enough memory"),
@@ -264,6 +265,7 @@ def test_ctrl_c_while_a_model_is_built(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     started = subprocess.Popen(
         [sys.executable, "-m", "stepmap.cli", "demo", "--out", str(out)],
+        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

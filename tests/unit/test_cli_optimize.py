@@ -19,6 +19,7 @@ import stepmap as sm
 from stepmap import jobs
 from stepmap.cli import app
 from stepmap.jobs.stage import digest
+from tests.processes import heed_interrupts
 
 MASS = """\
 [system]
@@ -268,6 +269,7 @@ def test_ctrl_c_saves_the_best_trajectory(tmp_path: Path) -> None:
     terminal, end = pty.openpty()
     started = subprocess.Popen(
         [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--out", str(out)],
+        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=end,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},

@@ -165,3 +165,23 @@ def test_gimbal_lock_is_reported() -> None:
     x = euler.rest([0.0, np.pi / 2, 0.0])
     with pytest.raises(sm.ConvergenceError, match=r"singular.*gimbal lock"):
         euler.step(x, [])
+
+
+def test_a_constraint_nothing_moves_is_named() -> None:
+    b = sm.Builder("rod")
+    pivot = b.world.rz(b.coordinate("theta"))
+    end = pivot.ty(-1.0)
+    b.mass(end, 1.0)
+    b.distance(pivot, end, 1.0, name="rod")
+    step = sm.discretize(b.build(), 0.01)
+    with pytest.raises(sm.ConvergenceError, match="no dynamic coordinate moves constraint 'rod'"):
+        step.step(step.rest({"theta": 0.3}), [])
+
+
+@pytest.mark.parametrize("length", [0.0, -1.0])
+def test_a_string_s_next_length_must_be_positive(length: float) -> None:
+    step = sm.discretize(sm.systems.get("suspended_mass"), 0.01)
+    with pytest.raises(sm.ModelError, match="r_next must stay positive"):
+        step.step(step.rest(), [0.0, length])
+    with pytest.raises(sm.ModelError, match="r_next must stay positive"):
+        step.rollout(step.rest(), [[0.0, 1.0], [0.0, length]])

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stepmap import figures as published
 from stepmap.cli.output import console, figures
+from stepmap.errors import ModelError
 from stepmap.files import write_whole
 from stepmap.report import Picture, Section, page
 
@@ -21,6 +22,8 @@ def figure(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files go.")] = Path("build/figures"),
 ) -> None:
     """Make a published figure: PNG, SVG, its numbers as JSON, and a page that says what was assumed."""
+    if name not in published.names():
+        raise ModelError(f"no figure is called {name!r}; there are {', '.join(published.names())}")
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

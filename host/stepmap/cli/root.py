@@ -16,6 +16,7 @@ from stepmap.cli.output import complain
 from stepmap.errors import StepmapError
 
 DONE, FAILED, USAGE = 0, 1, 2
+INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
 class Root(TyperGroup):
@@ -58,8 +59,13 @@ class Root(TyperGroup):
             warnings.showwarning = _show_warning
             try:
                 result = run()
+            except KeyboardInterrupt:
+                result = INTERRUPTED
             except Exception as error:
                 sys.exit(explain(error))
+        if result == INTERRUPTED:  # before a command had begun
+            complain("interrupted")
+            sys.exit(FAILED)
         sys.exit(result if isinstance(result, int) else DONE)
 
 

@@ -66,6 +66,8 @@ class ExtendedKalmanFilter:
     joseph: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(getattr(self.step, "system", None), System):
+            raise ModelError(f"step: expected a step map of a mechanism, got {type(self.step).__name__}")
         channels = len(self.step.system.sensor_channels)
         if not channels:
             raise ModelError(f"system {self.step.system.name!r} has no sensor; add a marker or an encoder to it")

@@ -113,4 +113,7 @@ def _turned(inertia: ca.SX, rotation: ca.SX) -> ca.SX:
 
 def check_body(frame: Frame, mass: Scalar, inertia: Any) -> Body:
     what = f"mass on frame {frame.name!r}"
-    return Body(frame, scalar(mass, what), inertia_matrix(inertia, f"inertia of {what}"))
+    amount = scalar(mass, what)
+    if amount.is_constant() and float(amount) < 0:  # a parameter's value is checked when the system is built
+        raise ModelError(f"{what}: must not be negative, got {float(amount)}")
+    return Body(frame, amount, inertia_matrix(inertia, f"inertia of {what}"))

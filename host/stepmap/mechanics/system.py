@@ -43,6 +43,7 @@ class System:
     def __post_init__(self) -> None:
         if not self.dynamic:
             raise ModelError(f"system {self.name!r} has no dynamic coordinate; nothing in it can move by itself")
+        self._check_names()
         self._check_bodies()
         self._check_mass_matrix()
 
@@ -260,6 +261,19 @@ class System:
             return np.zeros((*shape[:-1], out))
         values = function(q.reshape(count, n).T, v.reshape(count, n).T, self.parameter_values)
         return np.asarray(values).T.reshape(*shape[:-1], out)
+
+    def _check_names(self) -> None:
+        """Names of states and inputs are made from those of coordinates; two of them must not be the same."""
+        q, rho = [c.name for c in self.dynamic], [c.name for c in self.kinematic]
+        states = [*q, *rho, *(f"p_{name}" for name in q), *(f"v_{name}" for name in rho)]
+        inputs = [*(i.name for i in self.inputs), *(f"{name}_next" for name in rho)]
+        for names, kind in ((states, "states"), (inputs, "inputs")):
+            for name in names:
+                if names.count(name) > 1:
+                    raise ModelError(
+                        f"system {self.name!r}: two {kind} would be called {name!r} (momenta are p_…, velocities of "
+                        "kinematic coordinates v_…, their inputs …_next); rename the coordinate or input"
+                    )
 
     def _check_bodies(self) -> None:
         parameters = ca.vertcat(*self.symbols) if self.symbols else ca.SX(0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,15 +22,6 @@ class Expansion(NamedTuple):
     xx: Array  # (N, nx, nx), or (nx, nx) where it is the same at all times
     uu: Array  # (N, nu, nu), or (nu, nu)
     terminal: Array  # (nx, nx)
-
-
-class Cost(Protocol):
-    """A cost that separates over time, without terms that couple x and u."""
-
-    @property
-    def horizon(self) -> int: ...
-    def value(self, trajectory: Trajectory) -> float: ...
-    def expand(self, trajectory: Trajectory) -> Expansion: ...
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from stepmap.steps.protocol import StepMap, Trajectory
 
 def lqr(step: StepMap, trajectory: Trajectory, Q: ArrayLike, R: ArrayLike, Qf: ArrayLike) -> Array:
     """Gains K (N, nu, nx) of the finite-horizon regulator u = ū − K (x − x̄) along a trajectory."""
+    if not isinstance(trajectory, Trajectory):
+        raise ModelError(f"trajectory: expected a Trajectory(t, x, u), got {type(trajectory).__name__}")
     A, B = step.linearize_along(trajectory)
     n = trajectory.steps
     return gains(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepmap.arrays import Array, vector
-from stepmap.errors import ConvergenceError, ShapeError
+from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.cost import TrackingCost
 from stepmap.steps.protocol import StepMap, Trajectory
 from stepmap.steps.variational import VariationalStep
@@ -29,6 +29,12 @@ class Problem:
 
     def __post_init__(self) -> None:
         step, cost = self.step, self.cost
+        if not isinstance(step, StepMap):
+            raise ModelError(f"step: expected a StepMap from discretize(...), got {type(step).__name__}")
+        if not isinstance(cost, TrackingCost):
+            raise ModelError(f"cost: expected a TrackingCost, got {type(cost).__name__}")
+        if self.guess is not None and not isinstance(self.guess, Trajectory):
+            raise ModelError(f"guess: expected a Trajectory(t, x, u), got {type(self.guess).__name__}")
         if cost.x_ref.shape[1] != step.nx or cost.u_ref.shape[1] != step.nu:
             raise ShapeError(
                 f"cost: its reference has {cost.x_ref.shape[1]} states and {cost.u_ref.shape[1]} inputs, "
@@ -37,7 +43,10 @@ class Problem:
         object.__setattr__(self, "start", vector(self.start, step.nx, "start"))
         require = getattr(getattr(step, "system", None), "require_on_constraints", None)
         if require is not None:
-            require(self.start[: step.nx // 2])
+            try:
+                require(self.start[: step.nx // 2])
+            except ModelError as error:
+                raise ModelError(f"start: {error}") from error
         if self.guess is not None:
             if self.guess.x.shape != cost.x_ref.shape or self.guess.u.shape != cost.u_ref.shape:
                 raise ShapeError(
@@ -49,12 +58,12 @@ class Problem:
 
     def first_guess(self) -> Trajectory:
         """The given guess, or the start held for the whole horizon."""
+        t = self.step.dt * np.arange(self.cost.horizon + 1)
         if self.guess is not None:
-            return self.guess
+            return Trajectory(t, self.guess.x, self.guess.u)
         n, held = self.cost.horizon, np.zeros(self.step.nu)
         if isinstance(self.step, VariationalStep):  # its inputs end with the next rho; those of others are rates
             held[self.step.nu - self.step.nk :] = self.step.unpack(self.start).rho
-        t = self.step.dt * np.arange(n + 1)
         return Trajectory(t, np.tile(self.start, (n + 1, 1)), np.tile(held, (n, 1)))
 
 

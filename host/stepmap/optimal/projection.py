@@ -89,7 +89,10 @@ def optimize(
     status = Status.ITERATIONS
     try:
         for number in range(max_iterations + 1):
-            found = _descend(step, cost, at, method, tolerance, last=number == max_iterations)
+            try:
+                found = _descend(step, cost, at, method, tolerance, last=number == max_iterations)
+            except (ConvergenceError, ModelError):  # beyond here the model cannot be evaluated: keep what there is
+                found = Status.STALLED
             if isinstance(found, Status):
                 status = found
                 break
@@ -113,9 +116,14 @@ def _start(problem: Problem) -> Point:
     K = gains(A, B, cost.Q, cost.R, cost.Qf)
     try:
         trajectory = step.follow(problem.start, guess, K)
-    except ConvergenceError:
+    except ConvergenceError as error:
         if problem.guess is not None:
-            raise
+            raise ConvergenceError(
+                f"guess: the closed loop along it has no solution; start from one nearer to a trajectory ({error})",
+                iterations=error.iterations,
+                residual=error.residual,
+                x=error.x,
+            ) from error
         trajectory = step.rollout(problem.start, guess.u)
     return _point(step, cost, trajectory, cost.value(trajectory))
 
@@ -241,7 +249,8 @@ def _steepest(at: Point) -> Direction:
     e = at.expansion
     x, u = np.eye(at.A.shape[1]), np.eye(at.B.shape[2])
     direction = _minimize(at, Quadratic(at.A, at.B, x, u, x, e.x, e.u), 0.0, "steepest")
-    assert direction is not None  # R = 1 makes it positive definite
+    if direction is None:  # R = 1 makes it positive definite, unless numbers overflow
+        raise ModelError("the linearization overflows; scale the states and inputs, or shorten the horizon")
     return direction
 
 

@@ -63,6 +63,7 @@ class MechanicalStep:
         U = rows(U, self.nu, "U")
         if U.ndim != 2:
             raise ShapeError(f"U: expected (N, {self.nu}), got shape {U.shape}")
+        self._check_lengths(U)
         info, X, multipliers = self.kernel.rollout(self.system.parameter_values, self.dt, x0, U)
         if info.status != OK:
             self._lost(info, X, U, "rollout")
@@ -134,7 +135,19 @@ class MechanicalStep:
         if control.shape != (self.nu,):
             names = ", ".join(self.input_names)
             raise ShapeError(f"u: expected {self.nu} numbers ({names}), got shape {control.shape}")
+        self._check_lengths(control)
         return state, control
+
+    def _check_lengths(self, U: Array) -> None:
+        """Raises where the next length of a string is not positive; its square alone would hide the sign."""
+        for i in self._lengths:
+            if U.size and not U[..., i].min() > 0 and np.isfinite(U[..., i]).all():
+                raise ModelError(f"u: {self.input_names[i]} must stay positive, got {U[..., i].min():g}")
+
+    @cached_property
+    def _lengths(self) -> tuple[int, ...]:
+        """Inputs that are next values of string lengths; a map whose inputs are something else has none."""
+        return ()
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -159,10 +172,7 @@ class MechanicalStep:
             vector(x, self.nx, f"{where}x")
             vector(u, self.nu, f"{where}u")
         if info.status == SINGULAR:
-            reason = (
-                "its matrix is singular: constraints that depend on each other here, or a pose where a coordinate "
-                "moves no mass (gimbal lock)"
-            )
+            reason = f"its matrix is singular: {self._singularity(x)}"
         else:
             reason = "Newton's method did not converge: the input asks for a pose out of reach, or dt is too long"
         raise ConvergenceError(
@@ -172,6 +182,20 @@ class MechanicalStep:
             residual=info.residual,
             x=x.copy(),
         )
+
+    def _singularity(self, x: Array) -> str:
+        """What makes the step's matrix singular at a state, as far as the constraints tell."""
+        slope = self.system.residuals_slope(x[: self.nd + self.nk])[:, : self.nd]
+        names = self.system.constraint_names
+        still = [names[i] for i in np.flatnonzero(np.abs(slope).max(axis=1, initial=0.0) < 1e-12)]
+        if still:
+            return (
+                f"no dynamic coordinate moves constraint {', '.join(map(repr, still))} here; leave it out "
+                "(in a plane, point_to_point takes axes='xy')"
+            )
+        if self.nc and np.linalg.matrix_rank(slope, tol=1e-9) < self.nc:
+            return f"constraints {', '.join(map(repr, names))} depend on each other here; leave one out"
+        return "a coordinate moves no mass in this pose (gimbal lock)"
 
     def _split(self, x: ArrayLike) -> tuple[Array, Array, Array, Array]:
         state = vector(x, self.nx, "x")

@@ -13,6 +13,8 @@ from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ConvergenceError
 from stepmap.graph.functions import ModelFunctions
 from stepmap.graph.library import Recipe
+from stepmap.mechanics.constraints import Distance
+from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.system import System
 from stepmap.steps.base import MechanicalStep
 from stepmap.steps.interpreted import InterpretedMidpoint, call
@@ -57,6 +59,12 @@ class VariationalStep(MechanicalStep):
         forces = (i.name for i in self.system.inputs)
         return (*forces, *(f"{c.name}_next" for c in self.system.kinematic))
 
+    @cached_property
+    def _lengths(self) -> tuple[int, ...]:
+        places = {c.name: len(self.system.inputs) + i for i, c in enumerate(self.system.kinematic)}
+        strings = (c.length for c in self.system.constraints if isinstance(c, Distance))
+        return tuple(places[length.name] for length in strings if isinstance(length, Coordinate))
+
     # states -----------------------------------------------------------------------------------------------------
 
     def pack(
@@ -72,9 +80,12 @@ class VariationalStep(MechanicalStep):
         """The parts q, rho, p, v of a state."""
         return MidpointState(*self._split(x))
 
-    def rest(self, pose: Mapping[str, float] | ArrayLike) -> Array:
-        """The state that has been held still at a pose for the last step: p = D2 Ld(q, q) = −dt/2 dV/dq."""
-        return self.from_velocity(pose, np.zeros(self.nd + self.nk))
+    def rest(self, pose: Mapping[str, float] | ArrayLike | None = None) -> Array:
+        """The state that has been held still at a pose for the last step: p = D2 Ld(q, q) = −dt/2 dV/dq.
+
+        Without a pose, at the start of all coordinates.
+        """
+        return self.from_velocity({} if pose is None else pose, np.zeros(self.nd + self.nk))
 
     def from_velocity(
         self, pose: Mapping[str, float] | ArrayLike, velocity: Mapping[str, float] | ArrayLike, *, instant: bool = False
@@ -99,7 +110,11 @@ class VariationalStep(MechanicalStep):
         return self.system.satisfy_constraints(pose, fixed)
 
     def equilibrium(
-        self, pose: Mapping[str, float] | ArrayLike, forces: ArrayLike | None = None, *, iterations: int = 100
+        self,
+        pose: Mapping[str, float] | ArrayLike | None = None,
+        forces: ArrayLike | None = None,
+        *,
+        iterations: int = 100,
     ) -> tuple[Array, Array]:
         """(x, u) that the map keeps: q near ``pose`` where all forces balance, rho held as given.
 
@@ -108,7 +123,7 @@ class VariationalStep(MechanicalStep):
         force = (
             np.zeros(len(self.system.inputs)) if forces is None else vector(forces, len(self.system.inputs), "forces")
         )
-        q = self.system.configuration(pose)
+        q = self.system.configuration({} if pose is None else pose)
         balance = _Balance(self, force)
         z = balance.start(q)
         residual, jacobian = balance.evaluate(q, z)
