@@ -36,6 +36,10 @@ class ConvergenceError(StepmapError):
         self.x = x
 
 
+class RangeError(StepmapError):
+    """A signal that does not fit a fixed-point format, or an operation that has none."""
+
+
 class ToolchainError(StepmapError):
     """An outside tool that failed; carries its command, its log and a remedy."""
 

@@ -1,0 +1,111 @@
+"""The program a controller runs: named fields, and straight-line blocks that read and write them.
+
+A block is a tape in single-assignment form. Its only control flow is a guard: where a comparison fails, the block ends
+and none of its stores happen. Everything downstream, float or integer, Python or C, executes these same lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+
+import casadi as ca
+
+
+class Role(Enum):
+    """What a field is to the outside."""
+
+    STATE = "estimate"
+    COVARIANCE = "covariance"
+    MEASUREMENT = "measurement"
+    COMMAND = "command"
+    SCHEDULE = "schedule"
+    MONITOR = "monitor"  # written for telemetry, never read back
+
+
+@dataclass(frozen=True)
+class Field:
+    """A number that lives between blocks."""
+
+    name: str
+    role: Role
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    label: str = ""  # what it is called in the mechanism
+
+
+@dataclass(frozen=True)
+class Line:
+    """One operation: a CasADi code; OP_CONST has a constant, OP_INPUT a field."""
+
+    code: int
+    arguments: tuple[int, ...] = ()
+    constant: float = 0.0
+    field: int = -1
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The block goes on after line ``after`` only where the value of ``small`` is at most that of ``large``."""
+
+    after: int
+    small: int
+    large: int
+
+
+@dataclass(frozen=True)
+class Store:
+    """At the end of the block, a line's value becomes a field."""
+
+    field: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Block:
+    name: str
+    summary: str
+    lines: tuple[Line, ...]
+    stores: tuple[Store, ...]
+    guard: Guard | None = None
+
+    def counts(self) -> Counter[str]:
+        """How many operations of each kind; constants and loads are free."""
+        names = {
+            ca.OP_ADD: "add",
+            ca.OP_SUB: "add",
+            ca.OP_NEG: "add",
+            ca.OP_TWICE: "add",
+            ca.OP_MUL: "mul",
+            ca.OP_SQ: "mul",
+            ca.OP_DIV: "div",
+            ca.OP_INV: "div",
+            ca.OP_SQRT: "sqrt",
+            ca.OP_SIN: "sincos",
+            ca.OP_COS: "sincos",
+            ca.OP_FMIN: "clamp",
+            ca.OP_FMAX: "clamp",
+        }
+        free = (ca.OP_CONST, ca.OP_INPUT)
+        return Counter(names.get(line.code, "other") for line in self.lines if line.code not in free)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A controller: what it keeps, and its blocks in the order of a tick."""
+
+    name: str
+    fields: tuple[Field, ...]
+    blocks: tuple[Block, ...]
+
+    def index(self, name: str) -> int:
+        return next(i for i, field in enumerate(self.fields) if field.name == name)
+
+    def of(self, role: Role) -> list[int]:
+        """Indices of the fields of a role."""
+        return [i for i, field in enumerate(self.fields) if field.role is role]
+
+    def block(self, name: str) -> Block:
+        return next(block for block in self.blocks if block.name == name)
