@@ -118,8 +118,14 @@ class TrackingCost:
 
 def _times(matrix: Array, rows: Array) -> Array:
     """matrix_k @ row_k for every k."""
-    product: Array = rows @ matrix if matrix.ndim == 2 else np.einsum("kij,kj->ki", matrix, rows)
-    return product
+    if matrix.ndim == 2:
+        diagonal = np.diagonal(matrix)
+        # Most weights are diagonal; and a BLAS call leaves its threads spinning, which costs more than the product.
+        alone = np.count_nonzero(matrix) == np.count_nonzero(diagonal)
+        product: Array = rows * diagonal if alone else rows @ matrix
+        return product
+    each: Array = np.einsum("kij,kj->ki", matrix, rows)
+    return each
 
 
 def _table(values: ArrayLike, name: str) -> Array:

@@ -141,13 +141,14 @@ class MechanicalStep:
     def _check_lengths(self, U: Array) -> None:
         """Raises where the next length of a string is not positive; its square alone would hide the sign."""
         for i in self._lengths:
-            if U.size and not U[..., i].min() > 0 and np.isfinite(U[..., i]).all():
-                raise ModelError(f"u: {self.input_names[i]} must stay positive, got {U[..., i].min():g}")
+            least = U[i] if U.ndim == 1 else U[:, i].min(initial=1.0)
+            if least <= 0:
+                raise ModelError(f"u: {self.input_names[i]} must stay positive, got {least:g}")
 
     @cached_property
-    def _lengths(self) -> tuple[int, ...]:
+    def _lengths(self) -> list[int]:
         """Inputs that are next values of string lengths; a map whose inputs are something else has none."""
-        return ()
+        return []
 
     @property
     def state_names(self) -> tuple[str, ...]:

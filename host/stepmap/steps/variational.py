@@ -60,10 +60,10 @@ class VariationalStep(MechanicalStep):
         return (*forces, *(f"{c.name}_next" for c in self.system.kinematic))
 
     @cached_property
-    def _lengths(self) -> tuple[int, ...]:
+    def _lengths(self) -> list[int]:
         places = {c.name: len(self.system.inputs) + i for i, c in enumerate(self.system.kinematic)}
         strings = (c.length for c in self.system.constraints if isinstance(c, Distance))
-        return tuple(places[length.name] for length in strings if isinstance(length, Coordinate))
+        return [places[length.name] for length in strings if isinstance(length, Coordinate)]
 
     # states -----------------------------------------------------------------------------------------------------
 
