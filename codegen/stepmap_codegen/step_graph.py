@@ -1,0 +1,133 @@
+"""The midpoint step and its exact linearization as expressions, with a fixed number of Newton iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import casadi as ca
+
+from stepmap.steps.variational import VariationalStep
+
+
+def solve_static(matrix: ca.SX, right: ca.SX) -> ca.SX:
+    """matrix⁻¹ right by elimination in the given order, without pivoting.
+
+    The order [q, lam] is safe: the block of q is −M/dt and a little more, definite, and the Schur complement of the
+    constraints is too. One reciprocal a pivot; constant pivots cost nothing.
+    """
+    n = matrix.shape[0]
+    a = [[matrix[i, j] for j in range(n)] for i in range(n)]
+    b = [[right[i, j] for j in range(right.shape[1])] for i in range(n)]
+    inverse = []
+    for k in range(n):
+        inverse.append(1 / a[k][k])
+        for i in range(k + 1, n):
+            if a[i][k].is_zero():
+                continue
+            factor = a[i][k] * inverse[k]
+            for j in range(k + 1, n):
+                a[i][j] = a[i][j] - factor * a[k][j]
+            b[i] = [x - factor * y for x, y in zip(b[i], b[k], strict=True)]
+    for k in reversed(range(n)):
+        for j in range(k + 1, n):
+            b[k] = [x - a[k][j] * y for x, y in zip(b[k], b[j], strict=True)]
+        b[k] = [x * inverse[k] for x in b[k]]
+    return ca.sparsify(ca.vertcat(*(ca.horzcat(*row) for row in b)))
+
+
+def part(vector: ca.SX, begin: int, end: int) -> ca.SX:
+    """Entries begin … end of a column; slicing a single number would give a row when empty."""
+    return vector[begin:end] if end > begin else ca.SX(0, 1)
+
+
+class StepGraph:
+    """The map and its linearization as expressions of x and u."""
+
+    def __init__(self, step: VariationalStep, newton: int) -> None:
+        self.step, self.newton = step, newton
+        e, par = step.system.expressions, step.system.parameter_values
+        self.nd, self.nk, self.nc = step.nd, step.nk, step.nc
+        self.nq, self.nf = step.nd + step.nk, len(step.system.inputs)
+        f = step.functions
+
+        def bind(function: ca.Function, position: int) -> Callable[..., list[ca.SX]]:
+            def call(*arguments: ca.SX) -> list[ca.SX]:
+                full = [*arguments[:position], ca.DM(par), *arguments[position:]]
+                out: Any = function(*full)
+                parts = out if isinstance(out, tuple) else (out,)
+                return [ca.sparsify(part.T) for part in parts]
+
+            return call
+
+        self.first = bind(f.first.casadi, 3)
+        self.second = bind(f.second.casadi, 3)
+        self.con = bind(f.con.casadi, 1)
+        self.con2 = bind(f.con2.casadi, 1)
+        self.names = [name for name, _ in f.second.outputs]
+        self.active = f.active
+        self.e = e
+
+    def map(self, x: ca.SX, u: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """(next state, q̄ next, lam) by a fixed number of Newton iterations."""
+        dt = self.step.dt
+        q1 = x[: self.nq]
+        rho2 = part(u, self.nf, self.nf + self.nk)
+        q2, lam = q1[: self.nd], ca.SX(self.nc, 1)
+        jacobian1 = self._con(q1)[1][:, : self.nd]
+        for _ in range(self.newton + 1):
+            q2b = ca.vertcat(q2, rho2)
+            b = self._blocks(q1, q2b, u)
+            h, jacobian2 = self._con(q2b)
+            p = x[self.nq : self.nq + self.nd]
+            G = p + dt / 2 * b["Lq"] - b["Lv"] + dt * b["F"] - jacobian1.T @ lam
+            # The first turn, from rest, predicts q + dt M⁻¹ p on the linearized constraint.
+            matrix = self._matrix(b["D12"], jacobian1, jacobian2[:, : self.nd])
+            dz = solve_static(matrix, -ca.vertcat(G, h))
+            q2, lam = q2 + part(dz, 0, self.nd), lam + part(dz, self.nd, self.nd + self.nc)
+        q2b = ca.vertcat(q2, rho2)
+        lq, lv, _ = self.first((q1 + q2b) / 2, (q2b - q1) / dt, part(u, 0, self.nf))
+        after = ca.vertcat(q2b, dt / 2 * lq + lv, (rho2 - part(q1, self.nd, self.nq)) / dt)
+        return after, q2b, lam
+
+    def linearization(self, x: ca.SX, u: ca.SX, q2b: ca.SX, lam: ca.SX) -> ca.SX:
+        """A = ∂x_next/∂x at a solved step; sparse."""
+        dt, nd, nk, nq = self.step.dt, self.nd, self.nk, self.nq
+        q1 = x[:nq]
+        b = self._blocks(q1, q2b, u)
+        jacobian1, jacobian2 = self._con(q1)[1], self._con(q2b)[1]
+        bend = self.con2(q1, lam)[0][:nd, :] if self.nc else ca.SX(nd, nq)
+        gw = ca.vertcat(
+            ca.horzcat(b["D11"] - bend, ca.SX.eye(nd)),
+            ca.SX(self.nc, nq + nd),
+        )
+        D = solve_static(self._matrix(b["D12"], jacobian1[:, :nd], jacobian2[:, :nd]), -gw)
+        momentum = b["D22"][:, :nd] @ D[:nd, :] + ca.horzcat(b["D21"], ca.SX(nd, nd))
+        rho = ca.horzcat(ca.SX(nk, nd), -ca.SX.eye(nk) / dt, ca.SX(nk, nd))
+        live = ca.vertcat(D[:nd, :], ca.SX(nk, nq + nd), momentum, rho)
+        return ca.sparsify(ca.horzcat(live, ca.SX(2 * nq, nk)))
+
+    def _con(self, q: ca.SX) -> tuple[ca.SX, ca.SX]:
+        if not self.nc:
+            return ca.SX(0, 1), ca.SX(0, self.nq)
+        h, jacobian = self.con(q)
+        return h, jacobian
+
+    def _matrix(self, d12: ca.SX, jacobian1: ca.SX, jacobian2: ca.SX) -> ca.SX:
+        top = ca.horzcat(d12[:, : self.nd], -jacobian1.T)
+        return ca.vertcat(top, ca.horzcat(jacobian2, ca.SX(self.nc, self.nc)))
+
+    def _blocks(self, q1: ca.SX, q2: ca.SX, u: ca.SX) -> dict[str, ca.SX]:
+        dt = self.step.dt
+        values = self.second((q1 + q2) / 2, (q2 - q1) / dt, part(u, 0, self.nf))
+        out = dict(zip(self.names, values, strict=True))
+        for name in ("Lqq", "Lqv", "Lvq", "Lvv", "Fq", "Fv"):
+            wide = ca.SX(self.nd, self.nq)
+            wide[:, self.active] = out[name]
+            out[name] = ca.sparsify(wide)
+        qq, vv, qv, vq = dt / 4 * out["Lqq"], out["Lvv"] / dt, out["Lqv"] / 2, out["Lvq"] / 2
+        out["D11"] = qq - qv - vq + vv + dt / 2 * out["Fq"] - out["Fv"]
+        out["D12"] = qq + qv - vq - vv + dt / 2 * out["Fq"] + out["Fv"]
+        out["D21"] = qq - qv + vq - vv
+        out["D22"] = qq + qv + vq + vv
+        return out
