@@ -12,7 +12,7 @@ check() { # heading command...
 
 check "ruff format" "$bin/ruff" format --check .
 check "ruff check" "$bin/ruff" check .
-check "mypy" "$bin/mypy" --strict host/stepmap codegen/stepmap_codegen
+check "mypy" "$bin/mypy" --strict host/stepmap codegen/stepmap_codegen hil/stepmap_hil
 check "imports" "$bin/lint-imports" --no-logo
 
 # Our own C: tracked or about to be; neither generated nor test data.

@@ -3,13 +3,16 @@
 set -euo pipefail
 
 missing=()
-for tool in gcc clang-format cppcheck; do
+for tool in gcc clang-format cppcheck arm-none-eabi-gcc riscv64-unknown-elf-gcc qemu-system-arm qemu-system-riscv32 \
+  stm32flash; do
   command -v "$tool" >/dev/null || missing+=("$tool")
 done
 "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null || missing+=("python's venv")
 ((${#missing[@]})) || exit 0
 
 install='apt-get update && apt-get install -y --no-install-recommends build-essential clang-format cppcheck python3-venv'
+install+=' gcc-arm-none-eabi libnewlib-arm-none-eabi gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf'
+install+=' qemu-system-arm qemu-system-misc stm32flash'
 (IFS=, && echo "missing: ${missing[*]}")
 if ((EUID == 0)) && command -v apt-get >/dev/null; then
   echo "$install"

@@ -1,24 +1,27 @@
 """From a step map, noise and gains to a controller in integers: the program, its formats, its exact model and its C."""
 
-from stepmap_codegen.emit import emit_header, emit_source
-from stepmap_codegen.formats import Formats, assign
-from stepmap_codegen.lower import Noise, Plant, Settings, lower
-from stepmap_codegen.machine import FloatMachine, IntegerMachine, decode, encode
+from stepmap_codegen.controller import Controller, Options, design
+from stepmap_codegen.emit import Form, Scalar
+from stepmap_codegen.evaluate import FloatMachine
+from stepmap_codegen.formats import Formats
+from stepmap_codegen.interpret import IntegerMachine, decode, encode
+from stepmap_codegen.lower import Noise, Plant, Settings
 from stepmap_codegen.program import Program, Role
 
 __all__ = [
+    "Controller",
     "FloatMachine",
+    "Form",
     "Formats",
     "IntegerMachine",
     "Noise",
+    "Options",
     "Plant",
     "Program",
     "Role",
+    "Scalar",
     "Settings",
-    "assign",
     "decode",
-    "emit_header",
-    "emit_source",
+    "design",
     "encode",
-    "lower",
 ]

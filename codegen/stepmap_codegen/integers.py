@@ -1,7 +1,8 @@
 """Fixed-point primitives, exactly: what firmware/core/sm_fixed.h does in C, here on arrays of int64.
 
-A number is an integer v with f fraction bits, v·2^−f. Results are rounded to nearest (ties up) and saturate at
-−2^(word−1) and 2^(word−1) − 1. Every function returns (value, saturated).
+A number is an integer v with f fraction bits, v·2^−f. Results are rounded to nearest (ties up; away from zero in
+``reciprocal`` and ``division``, which round a magnitude) and saturate at −2^(word−1) and 2^(word−1) − 1. Functions
+return (value, saturated), those that cannot overflow the value alone. Errors and costs are in docs/primitives.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 TOP = (1 << 31) - 1
+
+QUADRANTS = 1367130551  # 2^32/π
+# sin(π/4 t) = t p(t²) and cos(π/4 t) = p(t²) for |t| ≤ 1; coefficient i has 2i fraction bits more than the sum
+SINE = (1686629713, -693598665, 85569234, -5026337, 169634)  # 31
+COSINE = (1073741824, -1324675869, 272375233, -22398329, 970263)  # 30
+ROOT = (17163, 34115, 10066)  # sqrt(x) on [1/4, 1] ≈ a + b x − c x² with 16, 15 and 15 fraction bits
 
 
 def limit(word: int) -> int:
@@ -31,8 +38,13 @@ def shifted(v: Ints, right: int, word: int) -> tuple[Ints, Flags]:
         return saturate((v + (np.int64(1) << np.int64(right - 1))) >> np.int64(right) if right < 63 else v * 0, word)
     left = min(-right, 31)
     top = limit(word)
-    over = (v > top >> left) | (v < (-top - 1) >> left)
+    over = (v > top >> left) | (v < -((top + 1) >> left))
     return np.where(over, np.where(v > 0, top, -top - 1), np.where(over, 0, v) << np.int64(left)), over
+
+
+def absolute(v: Ints, word: int) -> tuple[Ints, Flags]:
+    """|v|; the least number has none, and saturates."""
+    return saturate(np.abs(v), word)
 
 
 def product(a: Ints, b: Ints, right: int, word: int) -> tuple[Ints, Flags]:
@@ -40,32 +52,104 @@ def product(a: Ints, b: Ints, right: int, word: int) -> tuple[Ints, Flags]:
     return shifted(a * b, right, word)
 
 
-def reciprocal(d: Ints, fraction: int, result: int, word: int) -> tuple[Ints, Flags]:
-    """2^(fraction + result)/d: the reciprocal of d·2^−fraction with ``result`` fraction bits; 1/0 saturates.
+def high(a: Ints, b: Ints) -> Ints:
+    """a·b·2^−32, which cannot overflow."""
+    return (a * b + (1 << 31)) >> 32
 
-    d is normalized to m in [2^30, 2^31); 2^46/m is found to 15 bits by one 32-bit division and refined once:
-    y = 2^61/m within 2^-29 relative.
+
+def reciprocal(d: Ints, fraction: int, result: int, word: int) -> tuple[Ints, Flags]:
+    """2^(fraction + result)/d: the reciprocal of d·2^−fraction with ``result`` fraction bits; 1/0 saturates."""
+    return division(np.ones_like(d), d, fraction + result, word)
+
+
+def division(a: Ints, b: Ints, left: int, word: int) -> tuple[Ints, Flags]:
+    """a/b·2^left; a/0 saturates by the sign of a, 0/0 as a positive number.
+
+    |b| is normalized to m in [2^30, 2^31), and |a| multiplied with 2^62/m, which is found within 2^−30.99 relative.
     """
-    size = np.abs(d)
-    zero = size == 0
-    safe = np.where(zero, 1, size)
-    shift = 30 - (np.frexp(safe.astype(float))[1].astype(np.int64) - 1)  # exact for |d| < 2^53; −1 for 2^31
-    m = np.where(shift >= 0, safe << np.maximum(shift, 0), safe >> 1)
-    rough = (np.int64(1) << np.int64(31)) // (m >> np.int64(15))  # 2^46/m
-    error = (np.int64(1) << np.int64(46)) - m * rough
-    y = (rough << np.int64(15)) + ((error * rough) >> np.int64(31))
-    right = 61 - fraction - result - shift
-    out = np.zeros_like(d)
-    over = np.zeros(d.shape, bool)
-    for amount in np.unique(right):
-        here = right == amount
-        if amount > 62:
-            continue
-        if amount > 0:
-            value = (y[here] + (np.int64(1) << np.int64(amount - 1))) >> np.int64(amount)
-        elif amount > -31:
-            value = y[here] * (np.int64(1) << np.int64(-amount))
-        else:
-            value = np.full(int(here.sum()), np.iinfo(np.int64).max)
-        out[here], over[here] = saturate(np.where(d[here] < 0, -value, value), word)
-    return np.where(zero, limit(word), out), over | zero
+    divisor = np.maximum(np.abs(b), 1)
+    zeros = _leading_zeros(divisor)
+    wide = np.abs(a) * _inverse((divisor << zeros) >> 1)
+    size = np.where(b == 0, _BEYOND, _rounded(wide, 63 - left - zeros))
+    return saturate(np.where((a < 0) ^ (b < 0), -size, size), word)
+
+
+def root(v: Ints, fraction: int, result: int, word: int) -> tuple[Ints, Flags]:
+    """The square root of v·2^−fraction with ``result`` fraction bits; of a negative number 0, marked as saturated.
+
+    v is normalized to m in [2^30, 2^32), leaving an even exponent. s = floor(sqrt(m)) by a parabola and one step of
+    Heron; s + (m − s²)/2s is the root with 16 bits behind the point, within 2^−31 relative.
+    """
+    base = 32 + fraction - 2 * result
+    odd = base % 2
+    positive = np.maximum(v, 1)
+    up = ((_leading_zeros(positive) + odd) & ~1) - odd
+    m = positive << up
+    a, b, c = ROOT
+    upper = m >> 16
+    seed = a + ((upper * (b - ((upper * c) >> 16))) >> 15)
+    s = (seed + m // seed) >> 1
+    s -= s * s > m
+    precise = (s << 16) + ((m - s * s) << 15) // s
+    value, over = saturate(_rounded(precise, (base + up) >> 1), word)
+    return np.where(v > 0, value, 0), np.where(v > 0, over, v < 0)
+
+
+def sine(v: Ints, fraction: int) -> Ints:
+    """sin(v·2^−fraction) with 30 fraction bits."""
+    return _sine_of_quadrants(_quadrants(v, fraction))
+
+
+def cosine(v: Ints, fraction: int) -> Ints:
+    """cos(v·2^−fraction) with 30 fraction bits: the sine one quadrant further."""
+    return _sine_of_quadrants(_quadrants(v, fraction) + (1 << 32))
+
+
+_BEYOND = 1 << 62  # saturates in every word
+
+
+def _leading_zeros(v: Ints) -> Ints:
+    """Zeros before the first bit of v in 32 bits, 1 ≤ v ≤ 2^31."""
+    bits: Ints = np.frexp(v.astype(float))[1].astype(np.int64)
+    return 32 - bits
+
+
+def _rounded(v: Ints, right: Ints) -> Ints:
+    """v·2^−right, 0 ≤ v < 2^63, of 0 or a number so large that it is beyond every word without a shift."""
+    twice = v >> np.clip(right - 1, 0, 63)
+    return np.where(right > 0, (twice >> 1) + (twice & 1), np.where(v > 0, _BEYOND, 0))
+
+
+def _inverse(m: Ints) -> Ints:
+    """2^62/m, 2^30 ≤ m < 2^31: too small, by less than 1.001.
+
+    rough = (1 − e) 2^46/m with e in (0, 1.25·2^−15], and 1/(1 − e) = 1 + e + e² + ….
+    """
+    rough: Ints = ((1 << 32) - 1) // ((m >> 14) + 1)
+    error = (1 << 46) - m * rough
+    series = error + ((error * error) >> 46)
+    return (rough << 16) + (((rough << 2) * series) >> 32)
+
+
+def _quadrants(v: Ints, fraction: int) -> Ints:
+    """The angle in quadrants with 32 fraction bits; whole turns may be lost."""
+    turned = v * QUADRANTS
+    if fraction > 1:
+        return (turned + (1 << (fraction - 2))) >> (fraction - 1)
+    return (turned & ((1 << (33 + fraction)) - 1)) << (1 - fraction)
+
+
+def _sine_of_quadrants(quadrants: Ints) -> Ints:
+    """Sine, 30 fraction bits: k whole quadrants, and t in [−1, 1) halves of one with 31 fraction bits."""
+    k = (quadrants + (1 << 31)) >> 32
+    t = quadrants - (k << 32)
+    x = high(t, t)  # t², 30 fraction bits
+    y = np.where(k & 1, _polynomial(COSINE, x), high(t, _polynomial(SINE, x)))
+    return np.where(k & 2, -y, y)
+
+
+def _polynomial(coefficients: tuple[int, ...], x: Ints) -> Ints:
+    total = np.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = c + high(x, total)
+    return total

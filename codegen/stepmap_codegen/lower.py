@@ -87,7 +87,7 @@ class _Lowering:
             limits = (None, None) if c is None else (c.low, c.high)
             out.append(Field(f"x_{_plain(name)}", Role.STATE, self.unit(i), *limits, label=name))
         for i, j in self.entries:
-            out.append(Field(f"P_{i}_{j}", Role.COVARIANCE, label=f"cov({names[i]}, {names[j]})"))
+            out.append(Field(f"P_{i}_{j}", Role.COVARIANCE, label=f"cov({names[i]}, {names[j]})", place=(i, j)))
         for name, unit in self.system.sensor_channels:
             out.append(Field(f"z_{_plain(name)}", Role.MEASUREMENT, unit, label=name))
         declared = self.declared
@@ -98,10 +98,12 @@ class _Lowering:
         for name, d in zip(inputs, declared, strict=True):
             out.append(Field(f"ur_{_plain(name)}", Role.SCHEDULE, d.unit, label=f"reference of {name}"))
         for i, j in self.used_gains:
-            out.append(Field(f"K_{i}_{j}", Role.SCHEDULE, label=f"gain of {inputs[i]} on {names[j]}"))
-        for name, unit in self.system.sensor_channels:
-            out.append(Field(f"e_{_plain(name)}", Role.MONITOR, unit, label=f"innovation of {name}"))
-            out.append(Field(f"s_{_plain(name)}", Role.MONITOR, f"({unit})²", label=f"innovation variance of {name}"))
+            out.append(Field(f"K_{i}_{j}", Role.SCHEDULE, label=f"gain of {inputs[i]} on {names[j]}", place=(i, j)))
+        channels = self.system.sensor_channels
+        for name, unit in channels:
+            out.append(Field(f"e_{_plain(name)}", Role.INNOVATION, unit, label=f"innovation of {name}"))
+        for name, unit in channels:
+            out.append(Field(f"s_{_plain(name)}", Role.VARIANCE, f"({unit})²", label=f"innovation variance of {name}"))
         return out
 
     @property
@@ -177,7 +179,7 @@ class _Lowering:
         blocks.append(
             block("predict", "one step of the map, and the covariance through its linearization", inputs, outputs)
         )
-        return Program(self.system.name, tuple(fields), tuple(blocks))
+        return Program(self.system.name, self.step.dt, tuple(fields), tuple(blocks))
 
     def _lower(self, P: ca.SX) -> list[ca.SX]:
         return [P[i, j] for i, j in self.entries]

@@ -12,6 +12,8 @@ from enum import Enum
 
 import casadi as ca
 
+from stepmap.graph.tape import BINARY, UNARY
+
 
 class Role(Enum):
     """What a field is to the outside."""
@@ -21,7 +23,8 @@ class Role(Enum):
     MEASUREMENT = "measurement"
     COMMAND = "command"
     SCHEDULE = "schedule"
-    MONITOR = "monitor"  # written for telemetry, never read back
+    INNOVATION = "innovation"  # written for telemetry, never read back, like the next
+    VARIANCE = "innovation variance"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Field:
     low: float | None = None
     high: float | None = None
     label: str = ""  # what it is called in the mechanism
+    place: tuple[int, int] | None = None  # row and column, for entries of matrices
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,15 @@ class Line:
     arguments: tuple[int, ...] = ()
     constant: float = 0.0
     field: int = -1
+
+    def describe(self, program: Program) -> tuple[str, str]:
+        """(operation, what it is applied to), for people."""
+        if self.code == ca.OP_CONST:
+            return "constant", f"{self.constant:.6g}"
+        if self.code == ca.OP_INPUT:
+            return "field", program.fields[self.field].name
+        form = UNARY.get(self.code) or BINARY[self.code]
+        return form.format("a", "b"), ", ".join(str(k) for k in self.arguments)
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,8 @@ class Block:
             ca.OP_COS: "sincos",
             ca.OP_FMIN: "clamp",
             ca.OP_FMAX: "clamp",
+            ca.OP_FABS: "add",
+            ca.OP_SIGN: "add",
         }
         free = (ca.OP_CONST, ca.OP_INPUT)
         return Counter(names.get(line.code, "other") for line in self.lines if line.code not in free)
@@ -97,6 +112,7 @@ class Program:
     """A controller: what it keeps, and its blocks in the order of a tick."""
 
     name: str
+    period: float  # [s]
     fields: tuple[Field, ...]
     blocks: tuple[Block, ...]
 
@@ -107,5 +123,10 @@ class Program:
         """Indices of the fields of a role."""
         return [i for i, field in enumerate(self.fields) if field.role is role]
 
-    def block(self, name: str) -> Block:
-        return next(block for block in self.blocks if block.name == name)
+    def number(self, block: str) -> int:
+        """Position of a block in the tick."""
+        return next(i for i, known in enumerate(self.blocks) if known.name == block)
+
+    def counts(self) -> Counter[str]:
+        """Operations of a whole tick by kind."""
+        return sum((block.counts() for block in self.blocks), Counter())

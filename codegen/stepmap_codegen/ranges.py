@@ -1,16 +1,27 @@
-"""A tube of simulated closed-loop runs: how large every field and every line of a program becomes."""
+"""How large every signal of a program becomes: declared limits, interval bounds, a tube of closed-loop runs."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError, RangeError
+from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.protocol import Trajectory
+from stepmap_codegen.evaluate import FloatMachine
 from stepmap_codegen.lower import Plant
-from stepmap_codegen.machine import FloatMachine
-from stepmap_codegen.program import Program, Role
+from stepmap_codegen.program import Block, Program, Role
+
+MARGIN = 2.0  # formats hold this many times what was seen or declared
+SNAPSHOTS = 40  # ticks at which rounding is measured
+
+Interval = tuple[float, float]
+ANY: Interval = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,7 @@ class Tube:
     seed: int = 1
     jump: float = 0.3  # standard deviation of measurement jumps, in the channel's unit
     jump_rate: float = 0.01  # part of the measurements that jump
+    process: bool = True  # whether the plant is disturbed at every step, as the filter expects
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,27 @@ class Recording:
     measurements: Array  # (ticks, channels, runs)
     schedule: Array  # (ticks, entries)
     machine: FloatMachine
+    states: Array  # (ticks + 1, runs, nx): of the plant
+    snapshots: Array  # (fields, runs of some ticks): at the beginning of a tick
+    map_error: Array  # (nx): of the fixed number of Newton iterations, against the converged step
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ranges of fields, and magnitudes of lines: the largest seen, and a bound by intervals."""
+
+    low: Array
+    high: Array
+    least: Array
+    declared: tuple[bool, ...]
+    seen: Sequence[Array]
+    bounds: Sequence[Array]
+    snapshots: Array  # (fields, runs of some ticks): at the beginning of a tick
+
+    @property
+    def sizes(self) -> Array:
+        sizes: Array = np.maximum(np.abs(self.low), np.abs(self.high))
+        return sizes
 
 
 def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> Recording:
@@ -39,21 +72,42 @@ def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube)
     x = np.tile(trajectory.x[0], (tube.runs, 1))
     start = first_fields(program, plant, x + rng.standard_normal(x.shape) * np.sqrt(np.diagonal(plant.noise.start)))
     machine = FloatMachine(program, start)
-    noise = np.sqrt(plant.noise.measurement)
-    schedule = schedule_rows(program, plant, trajectory)
-    measured = []
-    for row in schedule:
+    noise, shake = np.sqrt(plant.noise.measurement), np.sqrt(np.diagonal(plant.noise.process)).copy()
+    shake[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
+    schedule = schedule_rows(program, plant, trajectory)[:-1]
+    measured, states, error = [], [x], np.zeros(step.nx)
+    snapshots: list[Array] = []
+    state = program.of(Role.STATE)
+    for tick, row in enumerate(schedule):
         z = step.system.readings(x[:, : step.nd + step.nk]) + noise * rng.standard_normal((tube.runs, len(noise)))
         jumps = rng.random((tube.runs, 1)) < tube.jump_rate
         z = z + jumps * tube.jump * rng.standard_normal(z.shape)
         measured.append(z.T)
         machine.load(program.of(Role.MEASUREMENT), z.T)
         machine.load(program.of(Role.SCHEDULE), np.tile(row[:, None], (1, tube.runs)))
-        for block in range(len(program.blocks)):
-            machine.run(block)
+        before = machine.fields[state, 0]
+        if tick % max(len(schedule) // SNAPSHOTS, 1) == 0:
+            snapshots.append(machine.fields.copy())
+        for number, block in enumerate(program.blocks):
+            if block.name == "predict":
+                before = machine.fields[state, 0].copy()
+            machine.run(number)
         inputs = machine.fields[program.of(Role.COMMAND)].T
-        x = np.array([step.step(state, u).x for state, u in zip(x, inputs, strict=True)])
-    return Recording(start, np.array(measured), schedule, machine)
+        if tube.process:
+            x = x + shake * rng.standard_normal(x.shape)
+        try:
+            exact = step.step(before, inputs[0]).x
+            x = np.array([step.step(state, u).x for state, u in zip(x, inputs, strict=True)])
+        except ConvergenceError as problem:
+            raise RangeError(
+                f"a simulated closed-loop run cannot go on at t = {tick * step.dt:.4g} s: {problem}; the gains do not "
+                "hold the disturbances of [noise]: reduce them, or weigh the state more"
+            ) from problem
+        error = np.maximum(error, np.abs(machine.fields[state, 0] - exact))
+        states.append(x)
+    return Recording(
+        start, np.array(measured), schedule, machine, np.array(states), np.concatenate(snapshots, axis=1), error
+    )
 
 
 def first_fields(program: Program, plant: Plant, x: Array) -> Array:
@@ -61,14 +115,117 @@ def first_fields(program: Program, plant: Plant, x: Array) -> Array:
     fields = np.zeros((len(program.fields), len(x)))
     fields[program.of(Role.STATE)] = x.T
     for i in program.of(Role.COVARIANCE):
-        row, column = (int(part) for part in program.fields[i].name.split("_")[1:])
-        fields[i] = plant.noise.start[row, column]
+        fields[i] = plant.noise.start[program.fields[i].place]
     return fields
 
 
 def schedule_rows(program: Program, plant: Plant, trajectory: Trajectory) -> Array:
-    """Reference states, reference inputs and gains of every tick, in the order of the schedule's fields."""
-    names = [program.fields[i].name for i in program.of(Role.SCHEDULE)]
-    places = [tuple(int(part) for part in name.split("_")[1:]) for name in names if name.startswith("K_")]
-    gains = np.array([[K[i, j] for i, j in places] for K in plant.gains])
-    return np.concatenate([trajectory.x[:-1], trajectory.u, gains], axis=1)
+    """Reference states, reference inputs and gains of every tick, in the order of the schedule's fields.
+
+    One row more than there are steps: the last set-point, kept with the last gain.
+    """
+    nd, nk, nf = plant.step.nd, plant.step.nk, len(plant.step.system.inputs)
+    places = [field.place for field in program.fields if field.role is Role.SCHEDULE and field.place]
+    gains = np.array([[K[place] for place in places] for K in plant.gains]).reshape(len(plant.gains), len(places))
+    hold = np.concatenate([trajectory.u[-1, :nf], trajectory.x[-1, nd : nd + nk]])
+    inputs = np.concatenate([trajectory.u, hold[None]])
+    return np.concatenate([trajectory.x, inputs, np.concatenate([gains, gains[-1:]])], axis=1)
+
+
+def require_limits(plant: Plant, trajectory: Trajectory) -> None:
+    """Raises RangeError where a coordinate or an input has no limits, or the trajectory leaves them."""
+    step = plant.step
+    system = step.system
+    quantities: list[Coordinate | Input] = [*system.dynamic, *system.kinematic, *system.inputs]
+    values = np.concatenate([trajectory.x[:-1, : step.nd + step.nk], trajectory.u[:, : len(system.inputs)]], axis=1)
+    last = trajectory.x[-1:, : step.nd + step.nk]
+    for i, quantity in enumerate(quantities):
+        what = "coordinate" if isinstance(quantity, Coordinate) else "input"
+        if quantity.low is None or quantity.high is None:
+            raise RangeError(
+                f"{what} {quantity.name!r} [{quantity.unit}] has no limits: give low and high where it is declared; "
+                "fixed-point formats and the limits of commands follow from them"
+            )
+        motion = values[:, i] if what == "input" else np.append(values[:, i], last[0, i])
+        k = int(np.argmax(np.maximum(quantity.low - motion, motion - quantity.high)))
+        if not quantity.low <= motion[k] <= quantity.high:
+            raise RangeError(
+                f"{what} {quantity.name!r} leaves its limits {quantity.low:g} … {quantity.high:g} {quantity.unit}: the "
+                f"trajectory has {motion[k]:.4g} at t = {k * step.dt:.4g} s; widen the limits where it is declared, or "
+                "keep the trajectory inside with [limits] in the job"
+            )
+
+
+def measure(program: Program, recording: Recording) -> Ranges:
+    """Ranges from a tube and the declared limits."""
+    machine = recording.machine
+    never = ~np.isfinite(machine.low)
+    low, high = np.where(never, 0.0, machine.low), np.where(never, 0.0, machine.high)
+    schedule = program.of(Role.SCHEDULE)
+    names = [field.name for field in program.fields]
+    declared = []
+    for i, field in enumerate(program.fields):
+        known = field.low is not None and field.high is not None
+        declared.append(known)
+        if field.low is not None and field.high is not None:
+            low[i], high[i] = min(low[i], field.low), max(high[i], field.high)
+    for i in schedule:  # a reference may come anywhere inside the limits of what it is for
+        kind, _, of = names[i].partition("_")
+        source = {"xr": f"x_{of}", "ur": f"u_{of}"}.get(kind)
+        if source is not None and declared[names.index(source)]:
+            low[i], high[i] = low[names.index(source)], high[names.index(source)]
+    sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))
+    bounds = [interval_bounds(block, sizes) for block in program.blocks]
+    return Ranges(low, high, machine.least, tuple(declared), machine.seen, bounds, recording.snapshots)
+
+
+def interval_bounds(block: Block, field_sizes: Array) -> Array:
+    """Bounds of |line| for fields anywhere within ± their sizes, by interval arithmetic; inf where there is none."""
+    known: list[Interval] = []
+    for line in block.lines:
+        if line.code == ca.OP_CONST:
+            known.append((line.constant, line.constant))
+        elif line.code == ca.OP_INPUT:
+            size = float(field_sizes[line.field])
+            known.append((-size, size))
+        else:
+            same = len(line.arguments) == 2 and line.arguments[0] == line.arguments[1]
+            rule = INTERVALS[ca.OP_SQ] if same and line.code == ca.OP_MUL else INTERVALS.get(line.code)
+            known.append(ANY if rule is None else rule(*(known[a] for a in line.arguments)))
+    return np.array([max(abs(a), abs(b)) for a, b in known])
+
+
+def _times(a: Interval, b: Interval) -> Interval:
+    corners = [0.0 if 0.0 in (p, q) else p * q for p in a for q in b]
+    return min(corners), max(corners)
+
+
+def _square(a: Interval, _: Interval = ANY) -> Interval:
+    ends = [a[0] * a[0], a[1] * a[1]]
+    return (0.0 if a[0] <= 0 <= a[1] else min(ends)), max(ends)
+
+
+def _inverse(a: Interval) -> Interval:
+    return ANY if a[0] <= 0 <= a[1] else (1 / a[1], 1 / a[0])
+
+
+def _wave(_: Interval) -> Interval:
+    return -1.0, 1.0
+
+
+INTERVALS: dict[int, Callable[..., Interval]] = {
+    ca.OP_ADD: lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    ca.OP_SUB: lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    ca.OP_MUL: _times,
+    ca.OP_SQ: _square,
+    ca.OP_NEG: lambda a: (-a[1], -a[0]),
+    ca.OP_TWICE: lambda a: (2 * a[0], 2 * a[1]),
+    ca.OP_INV: _inverse,
+    ca.OP_SIN: _wave,
+    ca.OP_COS: _wave,
+    ca.OP_SIGN: _wave,
+    ca.OP_SQRT: lambda a: (math.sqrt(max(a[0], 0.0)), math.sqrt(max(a[1], 0.0))),
+    ca.OP_FABS: lambda a: (0.0, max(abs(a[0]), abs(a[1]))),
+    ca.OP_FMIN: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    ca.OP_FMAX: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+}

@@ -4,66 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import subprocess
 from pathlib import Path
-from typing import NamedTuple
 
+import casadi as ca
 import numpy as np
 import pytest
 
 import stepmap as sm
-from stepmap_codegen import (
-    FloatMachine,
-    Formats,
-    IntegerMachine,
-    Noise,
-    Plant,
-    Program,
-    Role,
-    Settings,
-    assign,
-    decode,
-    emit_header,
-    emit_source,
-    encode,
-    lower,
-)
-from stepmap_codegen.emit import GROUPS
-from stepmap_codegen.ranges import Recording, Tube, first_fields, simulate
-from tests import problems
+from stepmap_codegen import Controller, FloatMachine, Form, IntegerMachine, Options, Role, decode, encode
+from stepmap_codegen.evaluate import float_rule
+from stepmap_codegen.ranges import Tube, first_fields, simulate
+from tests.sil.controllers import compare, library, outside, random_fields, suspended_mass
 
-CORE = Path(__file__).parents[2] / "firmware" / "core"
-FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-shared", "-fPIC"]
-
-
-class Made(NamedTuple):
-    plant: Plant
-    program: Program
-    solution: sm.Solution
-    tube: Recording
-
-
-@functools.cache
-def made() -> Made:
-    problem = problems.figure_eight(300)
-    solution = sm.optimize(problem).require()
-    step = problem.step
-    assert isinstance(step, sm.VariationalStep)
-    process = np.diag([1e-3] * 4 + [2e-3] * 2 + [2e-2] * 2) ** 2
-    plant = Plant(step, Noise(process, np.full(4, 1e-4), process), solution.gains, Settings())
-    program = lower(plant)
-    return Made(plant, program, solution, simulate(program, plant, solution.trajectory, Tube()))
-
-
-def formats(word: int = 32) -> Formats:
-    machine = made().tube.machine
-    return assign(made().program, machine.seen_fields, machine.seen, word)
+SUMS = (ca.OP_ADD, ca.OP_SUB)
 
 
 def test_the_program_is_the_host_s_filter_and_law() -> None:
     """One tick against step, EKF and gains of the host; two Newton iterations leave 1e-11 at these speeds."""
-    plant, program, solution, _ = made()
-    x = solution.trajectory.x[40] + 1e-3
+    made, trajectory = suspended_mass()
+    plant, program = made.plant, made.program
+    x = trajectory.x[40] + 1e-3
     ekf = sm.ExtendedKalmanFilter(plant.step, plant.noise.process, np.diag(plant.noise.measurement), put_back=False)
     z = x[:4] + np.array([3e-3, -2e-3, 1e-3, 4e-3])
     belief, _ = ekf.update(ekf.start(x, plant.noise.start), z)
@@ -75,37 +35,42 @@ def test_the_program_is_the_host_s_filter_and_law() -> None:
     np.testing.assert_allclose(machine.fields[program.of(Role.STATE), 0], belief.x, rtol=0, atol=1e-15)
     u = np.array([0.1, 1.02])
     machine.fields[program.of(Role.COMMAND), 0] = u
-    machine.run(len(program.blocks) - 1)
+    machine.run(program.number("predict"))
     after = ekf.predict(belief, u)
     np.testing.assert_allclose(machine.fields[program.of(Role.STATE), 0], after.x, rtol=0, atol=1e-9)
     for i in program.of(Role.COVARIANCE):
-        row, column = (int(part) for part in program.fields[i].name.split("_")[1:])
-        assert machine.fields[i, 0] == pytest.approx(after.P[row, column], rel=1e-8, abs=1e-14)
+        place = program.fields[i].place
+        assert machine.fields[i, 0] == pytest.approx(after.P[place], rel=1e-8, abs=1e-14)
 
 
+def with_word(word: int) -> Controller:
+    return suspended_mass()[0] if word == 32 else suspended_mass(Options(word=word, study=True))[0]
+
+
+@functools.cache
 def deviation(word: int, ticks: int) -> float:
     """Largest distance of estimates [m] between integers of that word and float64, fed the same measurements.
 
     On the way: variances stay positive and nothing saturates inside the ranges.
     """
-    plant, program, solution, _ = made()
-    run = simulate(program, plant, solution.trajectory, Tube(runs=2, seed=7, jump_rate=0.0))
-    bits = formats(word)
+    made, trajectory = with_word(word), suspended_mass()[1]
+    program, formats = made.program, made.formats
+    assert formats is not None
+    run = simulate(program, made.plant, trajectory, Tube(runs=2, seed=7, jump_rate=0.0))
     exact = FloatMachine(program, run.start)
-    integer = IntegerMachine(program, bits, encode(run.start, bits.fields, word))
-    outside = [*program.of(Role.MEASUREMENT), *program.of(Role.SCHEDULE)]
-    estimate = program.of(Role.STATE)[:4]
-    variances = [i for i in program.of(Role.COVARIANCE) if len(set(program.fields[i].name.split("_")[1:])) == 1]
+    integer = IntegerMachine(program, formats, encode(run.start, formats.fields, word))
+    fresh, estimate = outside(made), program.of(Role.STATE)[:4]
+    variances = [i for i in program.of(Role.COVARIANCE) if len(set(program.fields[i].place or ())) == 1]
     worst = 0.0
     for z, row in zip(run.measurements[:ticks], run.schedule, strict=False):
         values = np.concatenate([z, np.tile(row[:, None], (1, 2))])
-        exact.fields[outside] = values
-        integer.fields[outside] = encode(values, [bits.fields[i] for i in outside], word)
+        exact.fields[fresh] = values
+        integer.fields[fresh] = encode(values, [formats.fields[i] for i in fresh], word)
         for block in range(len(program.blocks)):
             exact.run(block)
             integer.run(block)
         assert (integer.fields[variances] > 0).all()
-        decoded = decode(integer.fields, bits.fields)
+        decoded = decode(integer.fields, formats.fields)
         worst = max(worst, float(np.abs(decoded[estimate] - exact.fields[estimate]).max()))
     assert not integer.saturations.any()
     return worst
@@ -116,41 +81,112 @@ def test_integers_follow_float64_over_ten_seconds() -> None:
 
 
 def test_shorter_words_lose_accuracy_gracefully() -> None:
-    """8 bits less cost a factor of about 256, less where 32-bit words gave up to six away for cheap products."""
+    """8 bits less cost a factor of about 256, less where 32-bit words gave some away for cheap products."""
     errors = [deviation(word, 60) for word in (16, 24, 32)]
     assert errors[0] < 5e-3
     assert errors[1] < errors[0] / 50
     assert errors[2] < errors[1] / 20
 
 
-@functools.cache
-def library(folder: Path) -> ctypes.CDLL:
-    bits = formats()
-    (folder / "controller.h").write_text(emit_header(made().program, bits))
-    (folder / "controller.c").write_text(emit_source(made().program, bits))
-    sources = [str(folder / "controller.c"), str(CORE / "sm_fixed.c")]
-    built = folder / "controller.so"
-    trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
-    subprocess.run(["gcc", *FLAGS, *trap, f"-I{CORE}", "-o", str(built), *sources], check=True)
-    return ctypes.CDLL(str(built))
+def test_the_map_runs_free_for_ten_seconds() -> None:
+    """No measurement pulls it back: 1e-7 m, and 1e-8 m² off the string's length."""
+    made, trajectory = suspended_mass()
+    program, formats = made.program, made.formats
+    assert formats is not None
+    start = first_fields(program, made.plant, trajectory.x[:1])
+    exact = FloatMachine(program, start)
+    integer = IntegerMachine(program, formats, encode(start, formats.fields, 32))
+    state, command, covariance = (program.of(role) for role in (Role.STATE, Role.COMMAND, Role.COVARIANCE))
+    predict, kept = program.number("predict"), integer.fields[covariance]
+    for u in trajectory.u:
+        integer.fields[command] = encode(u[:, None], [formats.fields[i] for i in command], 32)
+        exact.fields[command] = decode(integer.fields, formats.fields)[command]
+        integer.fields[covariance], exact.fields[covariance] = kept, start[covariance]
+        integer.run(predict)
+        exact.run(predict)
+        x = decode(integer.fields, formats.fields)[state, 0]
+        assert np.abs(x - exact.fields[state, 0])[:4].max() < 1e-7
+        assert abs((x[0] - x[2]) ** 2 + (x[1] - 1.0) ** 2 - x[3] ** 2) < 1e-8
+    assert not integer.saturations.any()
 
 
+def test_the_plant_under_integer_control_goes_where_it_goes_under_float64() -> None:
+    """Two plants with the same noise, one controller each: positions stay within 1e-6 m for ten seconds."""
+    made, trajectory = suspended_mass()
+    program, formats, step = made.program, made.formats, made.plant.step
+    assert formats is not None
+    rng = np.random.default_rng(5)
+    start = first_fields(program, made.plant, trajectory.x[:1])
+    exact = FloatMachine(program, start)
+    integer = IntegerMachine(program, formats, encode(start, formats.fields, 32))
+    fresh, command = outside(made), program.of(Role.COMMAND)
+    one = other = trajectory.x[0]
+    for row in made.schedule.values()[:-1]:
+        noise, push = rng.normal(0.0, 0.01, 4), rng.normal(0.0, 5e-4, step.nx) * (np.arange(step.nx) // 2 == 2)
+        exact.fields[fresh, 0] = np.concatenate([one[:4] + noise, row])
+        values = np.concatenate([other[:4] + noise, row])[:, None]
+        integer.fields[fresh] = encode(values, [formats.fields[i] for i in fresh], 32)
+        for block in range(len(program.blocks)):
+            exact.run(block)
+            integer.run(block)
+        one = step.step(one + push, exact.fields[command, 0]).x
+        other = step.step(other + push, decode(integer.fields, formats.fields)[command, 0]).x
+        assert np.abs(one - other)[:4].max() < 1e-6
+    assert not integer.saturations.any()
+
+
+def test_three_times_the_range_saturates_and_never_wraps() -> None:
+    """Every line is what its arguments make it, or its format's limit on the same side; commands stay in theirs."""
+    made, _ = suspended_mass()
+    program, formats = made.program, made.formats
+    assert formats is not None
+    fields = made.recording.snapshots[:, 96:128].copy()
+    beyond = [*program.of(Role.STATE), *program.of(Role.MEASUREMENT)]
+    fields[beyond] = 3.0 * made.ranges.sizes[beyond, None] * np.sign(fields[beyond])
+    integer = IntegerMachine(program, formats, encode(fields, formats.fields, 32))
+    for number, block in enumerate(program.blocks):
+        values, _ = integer.values(number)
+        bits = formats.blocks[number].lines
+        decoded = decode(values, bits)
+        for i, line in enumerate(block.lines):
+            if line.code in (ca.OP_CONST, ca.OP_INPUT):
+                continue
+            with np.errstate(divide="ignore"):
+                ideal = float_rule(line.code)(*(decoded[a] for a in line.arguments))
+            top = 2.0 ** (31 - bits[i])
+            coarse = max([2.0 ** -bits[i], *(2.0 ** -bits[a] for a in line.arguments if line.code in SUMS)])
+            slack = 2 * coarse + 2.0**-28 * np.abs(np.clip(ideal, -top, top))
+            assert (np.abs(decoded[i] - np.clip(ideal, -top, top)) <= slack).all(), (block.name, i)
+        integer.run(number)
+    assert (integer.saturations > 0).all()
+    commands = decode(integer.fields, formats.fields)[program.of(Role.COMMAND)]
+    for field, command in zip((program.fields[i] for i in program.of(Role.COMMAND)), commands, strict=True):
+        assert field.low is not None
+        assert field.high is not None
+        assert (command >= field.low - 1e-8).all()
+        assert (command <= field.high + 1e-8).all()
+
+
+@pytest.mark.parametrize("form", list(Form))
 @pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 8.0, 1e3])
-def test_c_equals_the_integer_model_bit_for_bit(scale: float, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_c_equals_the_integer_model_bit_for_bit(
+    scale: float, form: Form, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Random fields inside the ranges and far beyond: values, gates and saturation counts, with shifts trapped."""
-    program, bits, runs = made().program, formats(), 400
-    loaded = library(tmp_path_factory.getbasetemp())
-    rng = np.random.default_rng(3)
-    sizes = np.minimum(scale * made().tube.machine.seen_fields * 2.0 ** np.array(bits.fields), 2.0**31 - 1)
-    fields = np.rint(rng.uniform(-1, 1, (len(sizes), runs)) * sizes[:, None]).astype(np.int64)
-    model = IntegerMachine(program, bits, fields)
-    held = [model.run(block) for block in range(len(program.blocks))]
-    order = [i for role in GROUPS for i in program.of(role)]
-    memory = np.zeros(len(order) + 1, dtype=np.int32)
-    for run in range(runs):
-        memory[:-1], memory[-1] = fields[order, run], 0
-        for number, block in enumerate(program.blocks):
-            taken = getattr(loaded, f"sm_{block.name}")(memory.ctypes.data_as(ctypes.c_void_p))
-            assert block.guard is None or taken == held[number][run]
-        np.testing.assert_array_equal(memory[:-1], model.fields[order, run])
-        assert memory[-1] == model.saturations[run]
+    made, _ = suspended_mass(Options(form=form))
+    compare(made, built(form, tmp_path_factory.getbasetemp()), random_fields(made, scale, 400, 3))
+
+
+@functools.cache
+def built(form: Form, base: Path) -> ctypes.CDLL:
+    folder = base / form.value
+    folder.mkdir()
+    return library(suspended_mass(Options(form=form))[0], folder)
+
+
+@pytest.mark.parametrize("word", [16, 24])
+def test_c_of_shorter_words_equals_the_model(word: int, tmp_path: Path) -> None:
+    made = with_word(word)
+    loaded = library(made, tmp_path)
+    for scale in (0.3, 1.0, 8.0):
+        compare(made, loaded, random_fields(made, scale, 200, word))

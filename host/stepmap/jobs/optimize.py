@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 import stepmap
+from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.jobs.job import Job
 from stepmap.jobs.read import RESERVED
@@ -70,15 +71,20 @@ def write(made: Stage, job: Job, solution: Solution, cpu_s: float) -> None:
 
 def earlier(made: Stage, job: Job) -> Trajectory:
     """The trajectory that an earlier run left in the stage's folder, to go on from."""
+    return result(made, job)[0]
+
+
+def result(made: Stage, job: Job) -> tuple[Trajectory, Array]:
+    """Trajectory and gains in the stage's folder."""
     path = made.folder / "solution.npz"
     try:
         with np.load(path) as found:
-            x, u = found["x"], found["u"]
+            x, u, gains = found["x"], found["u"], found["gains"]
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
     if x.shape != (job.steps + 1, job.step.nx) or u.shape != (job.steps, job.step.nu):
         raise ModelError(f"the result in {path} is of another system or horizon; run without it first")
-    return Trajectory(job.t, x, u)
+    return Trajectory(job.t, x, u), gains
 
 
 def arrays(job: Job, solution: Solution) -> bytes:

@@ -58,10 +58,11 @@ class Stage:
     out: Path
     inputs: Mapping[str, str]
     versions: Mapping[str, str]
+    place: Path | None = None  # where the folder is, if not in ``out``
 
     @property
     def folder(self) -> Path:
-        return self.out / self.job / self.name
+        return self.place or self.out / self.job / self.name
 
     @property
     def digest(self) -> str:

@@ -1,8 +1,8 @@
-"""Runs a program on arrays, one entry a run: in float64, or in integers exactly as the C does."""
+"""The exact integer model: runs a program on arrays of integers, one entry a run, as the C does bit for bit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import casadi as ca
 import numpy as np
@@ -13,64 +13,6 @@ from stepmap_codegen.formats import BlockFormats, Formats, power_of_two
 from stepmap_codegen.integers import Flags, Ints
 from stepmap_codegen.program import Block, Program
 
-FLOAT: dict[int, Callable[..., Array]] = {
-    ca.OP_ADD: lambda a, b: a + b,
-    ca.OP_SUB: lambda a, b: a - b,
-    ca.OP_MUL: lambda a, b: a * b,
-    ca.OP_SQ: lambda a: a * a,
-    ca.OP_NEG: lambda a: -a,
-    ca.OP_TWICE: lambda a: 2 * a,
-    ca.OP_INV: lambda a: 1 / a,
-    ca.OP_SIN: np.sin,
-    ca.OP_COS: np.cos,
-    ca.OP_SQRT: np.sqrt,
-    ca.OP_FMIN: np.minimum,
-    ca.OP_FMAX: np.maximum,
-}
-
-
-class FloatMachine:
-    """Fields (count, runs) in floating point; remembers the largest magnitude of every line."""
-
-    def __init__(self, program: Program, fields: Array, dtype: type = np.float64) -> None:
-        self.program, self.dtype = program, dtype
-        self.fields: Array = np.array(fields, dtype=dtype)
-        self.seen = [np.zeros(len(block.lines)) for block in program.blocks]
-        self.seen_fields = np.abs(self.fields).max(axis=1).astype(float)
-
-    def load(self, indices: Sequence[int], values: Array) -> None:
-        """Sets fields from outside, such as measurements."""
-        self.fields[indices] = values
-        for i, value in zip(indices, values, strict=True):
-            self.seen_fields[i] = max(self.seen_fields[i], float(np.abs(value).max()))
-
-    def run(self, number: int, where: Flags | None = None) -> Flags:
-        """Runs a block in the given runs; returns in which its guard held."""
-        block = self.program.blocks[number]
-        values: list[Array] = []
-        for line in block.lines:
-            if line.code == ca.OP_CONST:
-                values.append(np.asarray(line.constant, dtype=self.dtype))
-            elif line.code == ca.OP_INPUT:
-                values.append(self.fields[line.field])
-            else:
-                values.append(FLOAT[line.code](*(values[a] for a in line.arguments)))
-        held = np.ones(self.fields.shape[1], bool) if where is None else where.copy()
-        if block.guard:
-            held &= values[block.guard.small] <= values[block.guard.large]
-        early = len(block.lines) if block.guard is None else block.guard.after + 1
-        for i, value in enumerate(values):
-            watched = np.broadcast_to(value, held.shape)[held if i >= early else slice(None)]
-            if watched.size:
-                self.seen[number][i] = max(self.seen[number][i], float(np.abs(watched).max()))
-        for store in block.stores:
-            self.fields[store.field] = np.where(held, values[store.line], self.fields[store.field])
-        for store in block.stores:
-            self.seen_fields[store.field] = max(
-                self.seen_fields[store.field], float(np.abs(self.fields[store.field]).max())
-            )
-        return held
-
 
 class IntegerMachine:
     """Fields (count, runs) as integers in their formats; counts saturations of each run."""
@@ -80,22 +22,32 @@ class IntegerMachine:
         self.fields = np.array(fields, dtype=np.int64)
         self.saturations = np.zeros(self.fields.shape[1], dtype=np.int64)
 
-    def run(self, number: int, where: Flags | None = None) -> Flags:
+    def values(self, number: int) -> tuple[list[Ints], list[Flags]]:
+        """Every line of a block and where it saturated, nothing stored."""
         block, formats = self.program.blocks[number], self.formats.blocks[number]
+        values: list[Ints] = []
+        over: list[Flags] = []
+        for i in range(len(block.lines)):
+            value, lost = self._line(block, formats, values, i)
+            values.append(value)
+            over.append(lost)
+        return values, over
+
+    def run(self, number: int, where: Flags | None = None) -> Flags:
+        """Runs a block in the given runs; returns in which its guard held."""
+        block, formats = self.program.blocks[number], self.formats.blocks[number]
+        values, over = self.values(number)
         runs = self.fields.shape[1]
         held = np.ones(runs, bool) if where is None else where.copy()
-        values: list[Ints] = []
         lost = np.zeros(runs, dtype=np.int64)
         for i in range(len(block.lines)):
-            value, over = self._line(block, formats, values, i)
-            values.append(value)
-            lost += np.broadcast_to(over, (runs,)) & held
+            lost += np.broadcast_to(over[i], (runs,)) & held
             if block.guard and i == block.guard.after:
                 held &= self._compare(formats, values, block.guard.small, block.guard.large)
         for store in block.stores:
             right = formats.lines[store.line] - self.formats.fields[store.field]
-            value, over = integers.shifted(values[store.line], right, self.formats.word)
-            lost += np.broadcast_to(over, (runs,)) & held
+            value, beyond = integers.shifted(values[store.line], right, self.formats.word)
+            lost += np.broadcast_to(beyond, (runs,)) & held
             self.fields[store.field] = np.where(held, value, self.fields[store.field])
         self.saturations += lost
         return held
@@ -124,6 +76,15 @@ class IntegerMachine:
             return integers.product(x, x, 2 * f[a[0]] - f[i], word)
         if line.code == ca.OP_INV:
             return integers.reciprocal(np.atleast_1d(x), f[a[0]], f[i], word)
+        if line.code in (ca.OP_SIN, ca.OP_COS):
+            wave = integers.sine if line.code == ca.OP_SIN else integers.cosine
+            return integers.shifted(wave(np.atleast_1d(x), f[a[0]]), 30 - f[i], word)
+        if line.code == ca.OP_SQRT:
+            return integers.root(np.atleast_1d(x), f[a[0]], f[i], word)
+        if line.code == ca.OP_FABS:
+            return integers.saturate(np.abs(x), word)
+        if line.code == ca.OP_SIGN:
+            return np.sign(x) << np.int64(f[i]), none
         y = values[a[1]]
         if line.code == ca.OP_MUL:
             if power_of_two(block.lines[a[0]]) is not None:
@@ -154,6 +115,6 @@ def encode(values: Array, fractions: Sequence[int], word: int) -> Ints:
     return np.array(scaled).astype(np.int64)
 
 
-def decode(values: Ints, fractions: Sequence[int]) -> Array:
+def decode(values: Ints | Sequence[Ints], fractions: Sequence[int]) -> Array:
     """Integers back as floats."""
-    return np.array([v * 2.0**-f for v, f in zip(values, fractions, strict=True)])
+    return np.array(np.broadcast_arrays(*(v * 2.0**-f for v, f in zip(values, fractions, strict=True))))

@@ -1,0 +1,199 @@
+"""``stepmap generate`` and ``stepmap ranges``."""
+
+from __future__ import annotations
+
+import json
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepmap import jobs
+from stepmap.arrays import Array
+from stepmap.cli.output import console, figures, grid, working
+from stepmap.cli.progress import iterations
+from stepmap.files import write_whole
+from stepmap.jobs import Job, Stage
+from stepmap.jobs import optimize as optimum
+from stepmap.steps.protocol import Trajectory
+from stepmap_codegen import generate as generation
+from stepmap_codegen.controller import Controller
+from stepmap_codegen.emit import Form, Scalar
+from stepmap_codegen.generate import Choices, StaleError
+from stepmap_codegen.size import BOARDS, needs
+
+JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
+Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]
+Word = Annotated[int | None, typer.Option(min=12, max=32, help="Bits of a fixed-point number. Usually 32.")]
+Newton = Annotated[int | None, typer.Option(min=1, max=10, help="Newton iterations of the map. Usually 2.")]
+ScalarOption = Annotated[Scalar | None, typer.Option(help="What to compute with. Usually fixed32.")]
+BoardName = Enum("BoardName", {name: name for name in BOARDS}, type=str)  # type: ignore[misc]
+BoardOption = Annotated[BoardName | None, typer.Option(help="Refuse what does not fit this board's memory.")]
+
+
+def generate(
+    file: JobFile,
+    scalar: ScalarOption = None,
+    word: Word = None,
+    newton: Newton = None,
+    form: Annotated[Form | None, typer.Option(help="Straight-line code or tables. Usually what fits.")] = None,
+    board: BoardOption = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder to write; usually FOLDER/<job>/generate.")
+    ] = None,
+    build: Build = Path("build"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if the folder is not what would be written.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Do it again even if nothing has changed.")] = False,
+) -> None:
+    """Generate the controller of a job as C: map, filter and control law, and the schedule of references and gains.
+
+    The trajectory is optimized first if that has not been done. Nothing is done if nothing has changed.
+    """
+    with working("reading the job"):
+        job, solved = _load(file, build)
+        choices = _choices(file, scalar, word, newton, form, board)
+        stage = generation.stage(job, solved, choices, build, out)
+        skip = not (force or check) and stage.unchanged()
+    if skip:
+        console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)
+        return
+    if not check:
+        stage.prepare()
+    trajectory, gains = _solution(job, solved)
+    begin = time.monotonic()
+    with working("measuring ranges, choosing formats"):
+        made = generation.controller(job, trajectory, gains, choices)
+    if check:
+        differ = generation.stale(stage.folder, made)
+        if differ:
+            raise StaleError(stage.folder, differ, file)
+        console().print(f"up to date: {stage.folder}", soft_wrap=True)
+        return
+    generation.write(stage, made)
+    rows = [*key_figures(made), ("time", f"{time.monotonic() - begin:.1f} s"), ("written", str(stage.folder))]
+    console().print(figures(rows, title=job.name))
+
+
+def ranges(
+    file: JobFile,
+    word: Word = None,
+    newton: Newton = None,
+    block: Annotated[str | None, typer.Option(help="Show every line of this block instead.")] = None,
+    save: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the table to a file, too.")] = None,
+    build: Build = Path("build"),
+) -> None:
+    """Show the signals of a job's controller: unit, range, format, headroom and rounding error."""
+    with working("reading the job"):
+        job, solved = _load(file, build)
+        choices = _choices(file, Scalar.FIXED32, word, newton, None, None)
+    trajectory, gains = _solution(job, solved)
+    with working("measuring ranges, choosing formats"):
+        made = generation.controller(job, trajectory, gains, choices)
+    if save is not None:
+        text = json.dumps(made.description(), indent=1, ensure_ascii=False, allow_nan=False)
+        write_whole(save, f"{text}\n".encode())
+    if block is not None:
+        console().print(grid(LINE_HEADINGS, line_rows(made, block)))
+        return
+    console().print(grid(HEADINGS, signal_rows(made)))
+    console().print()
+    console().print(figures(key_figures(made), title=job.name))
+
+
+HEADINGS = ("signal", "is", "unit", "low", "high", "range", "bits", "headroom", "error")
+LINE_HEADINGS = ("line", "operation", "of", "largest", "bound", "bits", "headroom")
+
+
+def signal_rows(made: Controller) -> list[tuple[str, ...]]:
+    return [
+        (
+            s.name,
+            s.label,
+            s.unit,
+            f"{s.low:.4g}",
+            f"{s.high:.4g}",
+            s.source,
+            str(s.fraction),
+            f"{s.headroom:.3g}",
+            f"{s.error:.1e}",
+        )
+        for s in made.signals
+    ]
+
+
+def line_rows(made: Controller, name: str) -> list[tuple[str, ...]]:
+    """Every line of a block: what it computes, how large it was seen and can become, its format."""
+    names = [block.name for block in made.program.blocks]
+    if name not in names:
+        raise typer.BadParameter(f"no block is called {name!r}; there are {', '.join(names)}", param_hint="--block")
+    number = names.index(name)
+    block, formats = made.program.blocks[number], made.formats
+    assert formats is not None  # ranges are of fixed-point code
+    rows: list[tuple[str, ...]] = []
+    for i, line in enumerate(block.lines):
+        seen, bits = float(made.ranges.seen[number][i]), formats.blocks[number].lines[i]
+        what = line.describe(made.program)
+        room = 2.0 ** (formats.word - 1 - bits) / seen if seen > 0 else float("inf")
+        bound = float(made.ranges.bounds[number][i])
+        rows.append((f"{i}", *what, f"{seen:.4g}", f"{bound:.4g}", str(bits), f"{room:.3g}"))
+    return rows
+
+
+def key_figures(made: Controller) -> list[tuple[str, str]]:
+    """What tells one controller from another."""
+    counts, estimate = made.program.counts(), made.estimate
+    worst = max(zip(made.plant.step.state_names, made.recording.map_error, strict=True), key=lambda pair: pair[1])
+    word = "" if made.formats is None else f", words of {made.formats.word} bits"
+    rows = [
+        ("model", f"{made.digest} ({made.output.scalar.value}{word}, {made.output.form.value})"),
+        ("operations", f"{sum(counts.values())} a tick: {', '.join(f'{n} {k}' for k, n in sorted(counts.items()))}"),
+        ("Newton", f"{made.plant.settings.newton} iterations, error of the map up to {worst[1]:.1e} ({worst[0]})"),
+        ("code", f"about {estimate.code} bytes on a Cortex-M, {estimate.ram} of RAM, {estimate.stack} of stack"),
+        ("schedule", f"{len(made.schedule.rows)} rows, {len(made.schedule.pack())} bytes"),
+    ]
+    for name, memory in BOARDS.items():
+        if name in ("stm32f100", "stm32f405"):
+            flash, ram = needs(estimate, memory)
+            fits = flash <= memory.flash and ram <= memory.ram
+            rows.append((name, f"{100 * flash / memory.flash:.0f} % of flash, {100 * ram / memory.ram:.0f} % of RAM"))
+            if not fits:
+                rows[-1] = (name, rows[-1][1] + ": does not fit")
+    return rows
+
+
+def _load(file: Path, build: Path) -> tuple[Job, Stage]:
+    job = jobs.load(file)
+    return job, optimum.stage(job, build)
+
+
+def _choices(
+    file: Path,
+    scalar: Scalar | None,
+    word: int | None,
+    newton: int | None,
+    form: Form | None,
+    board: BoardName | None,
+) -> Choices:
+    name = None if board is None else board.value
+    read = generation.read_choices(file)
+    return generation.with_options(read, scalar=scalar, word=word, newton=newton, form=form, board=name)
+
+
+def _solution(job: Job, stage: Stage) -> tuple[Trajectory, Array]:
+    """Trajectory and gains of the stage ``optimize``, which is done now if it has not been."""
+    if stage.unchanged():
+        return optimum.result(stage, job)
+    stage.prepare()
+    with working(f"building {job.system.name}"):
+        job.build()
+    begin = time.process_time()
+    with iterations() as monitor:
+        solution = job.solve(monitor)
+    with working("drawing"):
+        optimum.write(stage, job, solution, time.process_time() - begin)
+    solution.require()
+    return solution.trajectory, solution.gains

@@ -1,0 +1,167 @@
+"""From a step map, noise, trajectory and gains to everything that is generated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from stepmap.steps.protocol import Trajectory
+from stepmap_codegen import size
+from stepmap_codegen.assign import assign
+from stepmap_codegen.emit import Form, Output, Scalar, emit_header, emit_source, field_order
+from stepmap_codegen.formats import Formats
+from stepmap_codegen.lower import Plant, lower
+from stepmap_codegen.program import Program, Role
+from stepmap_codegen.ranges import (
+    Ranges,
+    Recording,
+    Tube,
+    first_fields,
+    measure,
+    require_limits,
+    schedule_rows,
+    simulate,
+)
+from stepmap_codegen.schedule import Schedule, emit_schedule, make_schedule
+from stepmap_codegen.signals import Signal, require_budget, rounding, signals
+
+FORMAT = "stepmap-controller-1"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the generated code looks like."""
+
+    scalar: Scalar = Scalar.FIXED32
+    word: int = 32
+    form: Form | None = None  # None: straight-line code unless the board's flash asks for rows
+    precision: float | None = None  # largest rounding of an estimated coordinate in one tick, in its unit
+    board: str | None = None
+    tube: Tube = field(default_factory=Tube)
+    study: bool = False  # formats that round too much are made all the same
+
+
+@dataclass(frozen=True, eq=False)
+class Controller:
+    """A controller: its program, ranges and formats, and what it starts from."""
+
+    plant: Plant
+    program: Program
+    recording: Recording
+    ranges: Ranges
+    formats: Formats | None
+    schedule: Schedule
+    output: Output
+    estimate: size.Estimate
+
+    @property
+    def digest(self) -> str:
+        return self.output.digest
+
+    @property
+    def signals(self) -> Sequence[Signal]:
+        """None for floating point."""
+        return self.output.signals
+
+    def files(self) -> dict[str, bytes]:
+        """Generated files by name."""
+        blob = self.schedule.pack()
+        texts = {
+            "controller.h": emit_header(self.program, self.formats, self.output),
+            "controller.c": emit_source(self.program, self.formats, self.output),
+            **emit_schedule(blob),
+            "signals.json": json.dumps(self.description(), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        }
+        return {**{name: text.encode() for name, text in texts.items()}, "schedule.bin": blob}
+
+    def description(self) -> dict[str, Any]:
+        """signals.json: how a host reads and writes what this controller holds."""
+        order = field_order(self.program)
+        rows = {s.name: s for s in self.signals}
+        fields = []
+        for i in order:
+            known = self.program.fields[i]
+            entry: dict[str, Any] = {"name": known.name, "label": known.label, "unit": known.unit}
+            entry |= {"role": known.role.value, "bits": 0 if self.formats is None else self.formats.fields[i]}
+            if known.name in rows:
+                s = rows[known.name]
+                entry |= {"low": _short(s.low), "high": _short(s.high), "source": s.source, "error": _short(s.error)}
+            fields.append(entry)
+        return {
+            "format": FORMAT,
+            "system": self.program.name,
+            "model": self.digest,
+            "scalar": self.output.scalar.value,
+            "word": 32 if self.formats is None else self.formats.word,
+            "form": self.output.form.value,
+            "newton": self.plant.settings.newton,
+            "gate": self.plant.settings.gate,
+            "period": self.program.period,
+            "rows": len(self.schedule.rows),
+            "operations": dict(sorted(self.program.counts().items())),
+            "map_error": {
+                name: _short(error)
+                for name, error in zip(self.plant.step.state_names, self.recording.map_error, strict=True)
+            },
+            "estimate": asdict(self.estimate),
+            "fields": fields,
+        }
+
+
+def design(plant: Plant, trajectory: Trajectory, options: Options | None = None) -> Controller:
+    """Lowers, measures ranges, chooses formats. Raises RangeError where limits are missing or a number does not fit."""
+    chosen = options or Options()
+    require_limits(plant, trajectory)
+    program = lower(plant)
+    recording = simulate(program, plant, trajectory, chosen.tube)
+    ranges = measure(program, recording)
+    formats, listed = None, []
+    if chosen.scalar is Scalar.FIXED32:
+        formats = assign(program, ranges, chosen.word)
+        errors, process = rounding(program, formats, recording), np.sqrt(np.diagonal(plant.noise.process))
+        if not chosen.study:
+            require_budget(program, ranges, formats, errors, process, chosen.precision)
+        listed = signals(program, ranges, formats, errors)
+    rows = schedule_rows(program, plant, trajectory)
+    form, estimate = size.choose(program, formats, chosen.scalar, chosen.form, len(rows), chosen.board)
+    digest = model_digest(program, formats, chosen.scalar)
+    made = make_schedule(program, formats, chosen.scalar, digest, rows)
+    start = first_fields(program, plant, trajectory.x[:1])[:, 0]
+    output = Output(chosen.scalar, form, digest, start, listed)
+    return Controller(plant, program, recording, ranges, formats, made, output, estimate)
+
+
+def model_digest(program: Program, formats: Formats | None, scalar: Scalar) -> str:
+    """What names a model: 16 hexadecimal digits of the program with its formats. Gains and references are not in it."""
+    content: Mapping[str, Any] = {
+        "name": program.name,
+        "period": program.period.hex(),
+        "scalar": scalar.value,
+        "fields": [(f.name, f.role.value) for f in program.fields],
+        "blocks": [
+            (
+                block.name,
+                [(line.code, line.arguments, line.constant.hex(), line.field) for line in block.lines],
+                [(store.field, store.line) for store in block.stores],
+                None if block.guard is None else (block.guard.after, block.guard.small, block.guard.large),
+            )
+            for block in program.blocks
+        ],
+        "formats": None if formats is None else (formats.word, formats.fields, [bits.lines for bits in formats.blocks]),
+    }
+    return sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+def measurement_names(program: Program) -> list[str]:
+    """Labels of the measurement channels, in the order of their bits."""
+    return [program.fields[i].label for i in program.of(Role.MEASUREMENT)]
+
+
+def _short(value: float) -> float:
+    """Three digits: what a report needs, and the same on every machine."""
+    return float(f"{value:.3g}")

@@ -1,0 +1,48 @@
+"""Every system of the catalog that a small chip can carry becomes a controller whose C is its integer model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepmap import systems
+from stepmap_codegen import IntegerMachine, Role, decode, encode
+from tests.sil.controllers import compare, holding, library, random_fields
+
+LARGEST = 6  # dynamic coordinates
+SMALL = [name for name in systems.names() if len(systems.get(name).dynamic) <= LARGEST]
+
+
+def test_the_catalog_has_such_systems() -> None:
+    """And among them sines, strings, kinematic inputs and dampers."""
+    found = [systems.get(name) for name in SMALL]
+    assert len(found) >= 5
+    assert any(s.constraint_names for s in found)
+    assert any(s.kinematic for s in found)
+    assert any(s.inputs for s in found)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_c_equals_the_integer_model(name: str, tmp_path: Path) -> None:
+    made, _ = holding(name)
+    loaded = library(made, tmp_path)
+    for seed, scale in enumerate((0.3, 1.0, 30.0)):
+        compare(made, loaded, random_fields(made, scale, 60, seed))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_integers_round_no_more_than_the_noise(name: str) -> None:
+    """One tick from simulated fields: estimates within a tenth of the process noise of 1e-3, and nothing saturates."""
+    made, _ = holding(name)
+    program, formats = made.program, made.formats
+    assert formats is not None
+    errors = {s.name: s.error for s in made.signals}
+    for i in program.of(Role.STATE):
+        assert errors[program.fields[i].name] < 1e-4
+    machine = IntegerMachine(program, formats, encode(made.recording.snapshots, formats.fields, 32))
+    for block in range(len(program.blocks)):
+        machine.run(block)
+    assert not machine.saturations.any()
+    assert np.isfinite(decode(machine.fields, formats.fields)).all()

@@ -1,0 +1,97 @@
+"""Controllers to test with, each designed once a session, and their C on this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stepmap as sm
+from stepmap import systems
+from stepmap_codegen import Controller, IntegerMachine, Noise, Options, Plant, Role, Settings, design
+from stepmap_codegen.emit import field_order
+from stepmap_codegen.integers import Ints
+from stepmap_codegen.ranges import Tube
+from tests import problems
+
+CORE = Path(__file__).parents[2] / "firmware" / "core"
+STRICT = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+TRAP = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
+
+
+@functools.cache
+def suspended_mass(options: Options | None = None) -> tuple[Controller, sm.Trajectory]:
+    """The figure of eight at 30 Hz."""
+    problem = problems.figure_eight(300)
+    solution = sm.optimize(problem).require()
+    step = problem.step
+    assert isinstance(step, sm.VariationalStep)
+    process = np.diag([1e-3] * 4 + [2e-3] * 2 + [2e-2] * 2) ** 2
+    plant = Plant(step, Noise(process, np.full(4, 1e-4), process), solution.gains, Settings())
+    return design(plant, solution.trajectory, options), solution.trajectory
+
+
+@functools.cache
+def holding(name: str, ticks: int = 60, newton: int = 2, **arguments: Any) -> tuple[Controller, sm.Trajectory]:
+    """A system of the catalog, held where it hangs: the least that has everything a controller has."""
+    system = systems.get(name, **arguments)
+    step = sm.discretize(system, 0.02)
+    pose = {"theta1": -0.6, "theta2": 0.9, "x": 0.3, "L": 1.0} if name == "planar_arm" else None
+    x, u = step.equilibrium(pose)
+    trajectory = sm.Trajectory(0.02 * np.arange(ticks + 1), np.tile(x, (ticks + 1, 1)), np.tile(u, (ticks, 1)))
+    gains = np.zeros((ticks, 0, step.nx))
+    if step.nu:
+        gains = sm.lqr(step, trajectory, np.eye(step.nx), np.eye(step.nu), np.eye(step.nx))
+    process = np.diag(np.full(step.nx, 1e-3)) ** 2
+    noise = Noise(process, np.full(len(system.sensor_channels), 1e-4), process)
+    plant = Plant(step, noise, gains, Settings(newton))
+    return design(plant, trajectory, Options(tube=Tube(runs=16, jump=0.05))), trajectory
+
+
+def library(made: Controller, folder: Path, flags: list[str] | None = None) -> ctypes.CDLL:
+    """The generated C, compiled for this machine with undefined behaviour trapped."""
+    for name, content in made.files().items():
+        (folder / name).write_bytes(content)
+    sources = [str(folder / "controller.c"), *(str(CORE / f"{name}.c") for name in ("sm_fixed", "sm_rows"))]
+    built = folder / "controller.so"
+    command = ["gcc", *STRICT, *(TRAP if flags is None else flags), "-shared", "-fPIC", f"-I{CORE}", f"-I{folder}"]
+    subprocess.run([*command, "-o", str(built), *sources, "-lm"], check=True)
+    return ctypes.CDLL(str(built))
+
+
+def random_fields(made: Controller, scale: float, runs: int, seed: int) -> Ints:
+    """Fields within ``scale`` times their ranges, in their formats; beyond the format they saturate."""
+    assert made.formats is not None
+    rng = np.random.default_rng(seed)
+    top = 2.0 ** (made.formats.word - 1) - 1
+    sizes = np.minimum(scale * made.ranges.sizes * 2.0 ** np.array(made.formats.fields, dtype=float), top)
+    made_up: Ints = np.rint(rng.uniform(-1, 1, (len(sizes), runs)) * sizes[:, None]).astype(np.int64)
+    return made_up
+
+
+def compare(made: Controller, loaded: ctypes.CDLL, fields: Ints) -> None:
+    """One tick from each column of fields, in the model and in C: values, gates and saturations must be equal."""
+    program, formats = made.program, made.formats
+    assert formats is not None
+    model = IntegerMachine(program, formats, fields)
+    held = [model.run(block) for block in range(len(program.blocks))]
+    order = field_order(program)
+    memory = np.zeros(len(order) + 1, dtype=np.int32)
+    address = memory.ctypes.data_as(ctypes.c_void_p)
+    functions = [getattr(loaded, f"sm_{block.name}") for block in program.blocks]
+    for run in range(fields.shape[1]):
+        memory[:-1], memory[-1] = fields[order, run], 0
+        for number, block in enumerate(program.blocks):
+            taken = functions[number](address)
+            assert block.guard is None or taken == held[number][run], (block.name, run)
+        np.testing.assert_array_equal(memory[:-1], model.fields[order, run])
+        assert memory[-1] == model.saturations[run]
+
+
+def outside(made: Controller) -> list[int]:
+    """Fields that come from outside at every tick."""
+    return [*made.program.of(Role.MEASUREMENT), *made.program.of(Role.SCHEDULE)]
