@@ -20,7 +20,7 @@ from stepmap_codegen.program import Block, Line, Program, Role
 from stepmap_codegen.ranges import MARGIN, Ranges
 from stepmap_codegen.sensitivity import sensitivities
 
-WORDS = range(12, 33)
+WORDS = range(16, 33)  # as firmware/core/sm_fixed.h has them
 NOISE_FACTOR = 4.0  # room for rounding, times what was measured
 PASSES = 6  # formats, rounding measured with them, formats again
 SAMPLES, ADJOINTS = 320, 32  # snapshots at which rounding and sensitivity are measured
@@ -34,9 +34,7 @@ def assign(program: Program, ranges: Ranges, word: int = 32) -> Formats:
     if word not in WORDS:
         raise RangeError(f"word: takes {WORDS.start} to {WORDS.stop - 1} bits, got {word}")
     fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
-    scales = 2.0 ** np.array(fields, dtype=float)
-    for i in program.of(Role.COVARIANCE):
-        scales[i] = min(scales[i], 1 / (COVARIANCE * max(float(ranges.sizes[i]), 1e-30)))
+    scales = np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
     weights = sensitivities(program, _some(ranges.snapshots, ADJOINTS), scales)
     samples = _some(ranges.snapshots, SAMPLES)
     noise = [np.zeros(len(block.lines)) for block in program.blocks]
@@ -51,6 +49,17 @@ def assign(program: Program, ranges: Ranges, word: int = 32) -> Formats:
         if not saturated:
             break
     return formats
+
+
+def _covariance_scales(program: Program, ranges: Ranges) -> Array:
+    """One over what each covariance has to resolve, from the least variances of both sides; inf for other fields."""
+    scales = np.full(len(program.fields), np.inf)
+    places = {program.fields[i].place: i for i in program.of(Role.COVARIANCE)}
+    least = {place[0]: float(ranges.least[i]) for place, i in places.items() if place and place[0] == place[1]}
+    for place, i in places.items():
+        if place is not None:
+            scales[i] = 1 / (COVARIANCE * max(np.sqrt(least.get(place[0], 0.0) * least.get(place[1], 0.0)), 1e-30))
+    return scales
 
 
 def _some(fields: Array, count: int) -> Array:

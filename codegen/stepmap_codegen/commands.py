@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,7 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import generate as generation
+from stepmap_codegen.assign import WORDS
 from stepmap_codegen.controller import Controller
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
@@ -26,7 +28,9 @@ from stepmap_codegen.size import BOARDS, needs
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
 Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]
-Word = Annotated[int | None, typer.Option(min=12, max=32, help="Bits of a fixed-point number. Usually 32.")]
+Word = Annotated[
+    int | None, typer.Option(min=WORDS[0], max=WORDS[-1], help="Bits of a fixed-point number. Usually 32.")
+]
 Newton = Annotated[int | None, typer.Option(min=1, max=10, help="Newton iterations of the map. Usually 2.")]
 ScalarOption = Annotated[Scalar | None, typer.Option(help="What to compute with. Usually fixed32.")]
 BoardName = Enum("BoardName", {name: name for name in BOARDS}, type=str)  # type: ignore[misc]
@@ -56,21 +60,24 @@ def generate(
     with working("reading the job"):
         job, solved = _load(file, build)
         choices = _choices(file, scalar, word, newton, form, board)
-        stage = generation.stage(job, solved, choices, build, out)
+        generation.require(job, choices)
+        stage = generation.stage(job, solved, choices, build, _place(out))
         skip = not (force or check) and stage.unchanged()
     if skip:
         console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)
         return
     if not check:
+        if out is not None:
+            generation.require_own(stage.folder)
         stage.prepare()
     trajectory, gains = _solution(job, solved)
     begin = time.monotonic()
     with working("measuring ranges, choosing formats"):
         made = generation.controller(job, trajectory, gains, choices)
     if check:
-        differ = generation.stale(stage.folder, made)
-        if differ:
-            raise StaleError(stage.folder, differ, file)
+        wrong = generation.stale(stage.folder, made) + generation.stale_manifest(stage)
+        if wrong:
+            raise StaleError(stage.folder, wrong)
         console().print(f"up to date: {stage.folder}", soft_wrap=True)
         return
     generation.write(stage, made)
@@ -86,10 +93,17 @@ def ranges(
     save: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the table to a file, too.")] = None,
     build: Build = Path("build"),
 ) -> None:
-    """Show the signals of a job's controller: unit, range, format, headroom and rounding error."""
+    """Show the signals of a job's controller: unit, range, format, headroom and rounding error.
+
+    Fails, after showing them, where rounding would be noticed.
+    """
     with working("reading the job"):
         job, solved = _load(file, build)
-        choices = _choices(file, Scalar.FIXED32, word, newton, None, None)
+        asked = _choices(file, Scalar.FIXED32, word, newton, None, None)
+        generation.require(job, asked)
+        choices = replace(asked, options=replace(asked.options, form=None, board=None, study=True))
+        if save is not None:
+            save.parent.mkdir(parents=True, exist_ok=True)  # fails now rather than after the work
     trajectory, gains = _solution(job, solved)
     with working("measuring ranges, choosing formats"):
         made = generation.controller(job, trajectory, gains, choices)
@@ -98,10 +112,11 @@ def ranges(
         write_whole(save, f"{text}\n".encode())
     if block is not None:
         console().print(grid(LINE_HEADINGS, line_rows(made, block)))
-        return
-    console().print(grid(HEADINGS, signal_rows(made)))
-    console().print()
-    console().print(figures(key_figures(made), title=job.name))
+    else:
+        console().print(grid(HEADINGS, signal_rows(made)))
+        console().print()
+        console().print(figures(key_figures(made), title=job.name))
+    made.require_budget(asked.options.precision)
 
 
 HEADINGS = ("signal", "is", "unit", "low", "high", "range", "bits", "headroom", "error")
@@ -168,6 +183,11 @@ def key_figures(made: Controller) -> list[tuple[str, str]]:
 def _load(file: Path, build: Path) -> tuple[Job, Stage]:
     job = jobs.load(file)
     return job, optimum.stage(job, build)
+
+
+def _place(out: Path | None) -> Path | None:
+    """The folder itself: a new one is renamed to its name, which must not be a link's, nor "." or ".."."""
+    return out.resolve() if out is not None and (out.is_symlink() or out.name in ("", "..")) else out
 
 
 def _choices(

@@ -7,17 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
+from stepmap.arrays import Array
+from stepmap.jobs.tables import Table
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import size
 from stepmap_codegen.assign import assign
-from stepmap_codegen.emit import Form, Output, Scalar, emit_header, emit_source, field_order
+from stepmap_codegen.emit import (
+    SELF_TEST_TICKS,
+    Form,
+    Output,
+    Scalar,
+    SelfTest,
+    emit_header,
+    emit_source,
+    field_order,
+)
 from stepmap_codegen.formats import Formats
+from stepmap_codegen.interpret import IntegerMachine, encode
 from stepmap_codegen.lower import Plant, lower
 from stepmap_codegen.program import Program, Role
 from stepmap_codegen.ranges import (
+    MARGIN,
     Ranges,
     Recording,
     Tube,
@@ -27,10 +41,12 @@ from stepmap_codegen.ranges import (
     schedule_rows,
     simulate,
 )
+from stepmap_codegen.robot import Axis, emit_robot, read_axes
 from stepmap_codegen.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.signals import Signal, require_budget, rounding, signals
 
 FORMAT = "stepmap-controller-1"
+ROUNDING = 1e-13  # of float64 in a few hundred operations, relative
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,7 @@ class Options:
     board: str | None = None
     tube: Tube = field(default_factory=Tube)
     study: bool = False  # formats that round too much are made all the same
+    robot: Table | None = None  # [board] of the job
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +75,7 @@ class Controller:
     schedule: Schedule
     output: Output
     estimate: size.Estimate
+    axes: Sequence[Axis]
 
     @property
     def digest(self) -> str:
@@ -68,6 +86,11 @@ class Controller:
         """None for floating point."""
         return self.output.signals
 
+    def require_budget(self, precision: float | None = None) -> None:
+        """Raises RangeError where rounding would be noticed: what ``design`` does unless it is a study."""
+        if self.formats is not None:
+            _budget(self.plant, self.program, self.ranges, self.formats, self.signals, precision)
+
     def files(self) -> dict[str, bytes]:
         """Generated files by name."""
         blob = self.schedule.pack()
@@ -75,6 +98,7 @@ class Controller:
             "controller.h": emit_header(self.program, self.formats, self.output),
             "controller.c": emit_source(self.program, self.formats, self.output),
             **emit_schedule(blob),
+            "robot.h": emit_robot(self.program, self.formats, self.output.scalar, self.axes),
             "signals.json": json.dumps(self.description(), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         }
         return {**{name: text.encode() for name, text in texts.items()}, "schedule.bin": blob}
@@ -83,6 +107,7 @@ class Controller:
         """signals.json: how a host reads and writes what this controller holds."""
         order = field_order(self.program)
         rows = {s.name: s for s in self.signals}
+        sizes = self.ranges.sizes[self.program.of(Role.STATE)]
         fields = []
         for i in order:
             known = self.program.fields[i]
@@ -90,7 +115,7 @@ class Controller:
             entry |= {"role": known.role.value, "bits": 0 if self.formats is None else self.formats.fields[i]}
             if known.name in rows:
                 s = rows[known.name]
-                entry |= {"low": _short(s.low), "high": _short(s.high), "source": s.source, "error": _short(s.error)}
+                entry |= {"low": _short(s.low), "high": _short(s.high), "source": s.source, "error": _short(s.bound)}
             fields.append(entry)
         return {
             "format": FORMAT,
@@ -103,14 +128,27 @@ class Controller:
             "gate": self.plant.settings.gate,
             "period": self.program.period,
             "rows": len(self.schedule.rows),
+            "axes": [asdict(axis) for axis in self.axes],
             "operations": dict(sorted(self.program.counts().items())),
             "map_error": {
-                name: _short(error)
-                for name, error in zip(self.plant.step.state_names, self.recording.map_error, strict=True)
+                name: _short(error) if error > ROUNDING * size else 0.0
+                for name, error, size in zip(self.plant.step.state_names, self.recording.map_error, sizes, strict=True)
             },
             "estimate": asdict(self.estimate),
             "fields": fields,
         }
+
+
+def _budget(
+    plant: Plant,
+    program: Program,
+    ranges: Ranges,
+    formats: Formats,
+    listed: Sequence[Signal],
+    precision: float | None,
+) -> None:
+    errors, process = np.array([s.error for s in listed]), np.sqrt(np.diagonal(plant.noise.process))
+    require_budget(program, ranges, formats, errors, process, precision)
 
 
 def design(plant: Plant, trajectory: Trajectory, options: Options | None = None) -> Controller:
@@ -123,17 +161,36 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     formats, listed = None, []
     if chosen.scalar is Scalar.FIXED32:
         formats = assign(program, ranges, chosen.word)
-        errors, process = rounding(program, formats, recording), np.sqrt(np.diagonal(plant.noise.process))
+        listed = signals(program, ranges, formats, rounding(program, formats, recording))
         if not chosen.study:
-            require_budget(program, ranges, formats, errors, process, chosen.precision)
-        listed = signals(program, ranges, formats, errors)
+            _budget(plant, program, ranges, formats, listed, chosen.precision)
     rows = schedule_rows(program, plant, trajectory)
     form, estimate = size.choose(program, formats, chosen.scalar, chosen.form, len(rows), chosen.board)
     digest = model_digest(program, formats, chosen.scalar)
     made = make_schedule(program, formats, chosen.scalar, digest, rows)
     start = first_fields(program, plant, trajectory.x[:1])[:, 0]
-    output = Output(chosen.scalar, form, digest, start, listed)
-    return Controller(plant, program, recording, ranges, formats, made, output, estimate)
+    test = _self_test(program, formats, plant, start, _coarse(rows[0]))
+    variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)])
+    output = Output(chosen.scalar, form, digest, start, test, listed, variances)
+    axes = read_axes(chosen.robot or Table("", {(): 1}, (), {}), program)
+    return Controller(plant, program, recording, ranges, formats, made, output, estimate, axes)
+
+
+def _self_test(program: Program, formats: Formats | None, plant: Plant, start: Array, row: Array) -> SelfTest:
+    """Measurements a little off the start, so that every block has something to do."""
+    step = plant.step
+    x = start[program.of(Role.STATE)]
+    z = step.system.readings(x[: step.nd + step.nk]) + np.sqrt(plant.noise.measurement)
+    if formats is None:
+        return SelfTest(z, row, None)
+    fields = np.array(start)
+    fields[program.of(Role.MEASUREMENT)], fields[program.of(Role.SCHEDULE)] = z, row
+    machine = IntegerMachine(program, formats, encode(fields[:, None], formats.fields, formats.word))
+    for _ in range(SELF_TEST_TICKS):
+        for block in range(len(program.blocks)):
+            machine.run(block)
+    words = machine.fields[field_order(program), 0].astype("<i4")
+    return SelfTest(z, row, crc32(words.tobytes()))
 
 
 def model_digest(program: Program, formats: Formats | None, scalar: Scalar) -> str:
@@ -165,3 +222,10 @@ def measurement_names(program: Program) -> list[str]:
 def _short(value: float) -> float:
     """Three digits: what a report needs, and the same on every machine."""
     return float(f"{value:.3g}")
+
+
+def _coarse(values: Array) -> Array:
+    """Twelve bits of each, the same on every machine; decimal digits would have ties where people choose numbers."""
+    mantissa, exponent = np.frexp(values)
+    rounded: Array = np.ldexp(np.rint(mantissa * 2**12), exponent - 12)
+    return rounded

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import casadi as ca
+import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_codegen.formats import Formats
@@ -44,6 +45,15 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
+class SelfTest:
+    """Three ticks that a board does when it starts; for integers, the CRC-32 of all fields after them."""
+
+    measurements: Array
+    row: Array
+    checksum: int | None
+
+
+@dataclass(frozen=True)
 class Output:
     """What is written besides the program itself."""
 
@@ -51,7 +61,9 @@ class Output:
     form: Form
     digest: str  # of the model, 16 hexadecimal digits
     start: Array  # fields at the start
+    test: SelfTest
     signals: Sequence[Signal]  # none for floating point
+    variances: Array  # the largest that each covariance may become
 
 
 def field_order(program: Program) -> list[int]:
@@ -72,7 +84,7 @@ def emit_header(program: Program, formats: Formats | None, output: Output) -> st
     out.insert(3, " *")
     fixed = output.scalar is Scalar.FIXED32
     out += [f"typedef {C_NAMES[scalar]} sm_real;", "", f"#define SM_FIXED {int(fixed)}"]
-    out += [f"#define SM_{scalar.upper()} 1"]
+    out += [f"#define SM_SCALAR {list(Scalar).index(output.scalar)} /* of a schedule: 0 int32_t, 1 float, 2 double */"]
     sizes = {name: len(program.of(role)) for role, (_, name, _) in GROUPS.items()}
     out += [f"#define {name} {size}" for name, size in sizes.items()]
     out.append(f"#define SM_NFIELDS {len(program.fields)}")
@@ -80,11 +92,45 @@ def emit_header(program: Program, formats: Formats | None, output: Output) -> st
     digest = ", ".join(f"0x{output.digest[i : i + 2]}" for i in range(0, 16, 2))
     out.append(f"#define SM_MODEL_DIGEST {{{digest}}}")
     if formats is not None:
-        for group in (Role.STATE, Role.MEASUREMENT, Role.COMMAND, Role.SCHEDULE):
+        for group, (name, _, _) in GROUPS.items():
             bits = ", ".join(str(formats.fields[i]) for i in program.of(group)) or "0"
-            out.append(f"#define SM_{GROUPS[group][0].upper()}_BITS {{{bits}}} /* fraction bits */")
+            out.append(f"#define SM_{name.upper()}_BITS {{{bits}}} /* fraction bits */")
+    out += _tables(program, formats, output)
     out += ["", *_struct(program, formats), "", *_prototypes(program), "", "#endif", ""]
     return "\n".join(out)
+
+
+def _tables(program: Program, formats: Formats | None, output: Output) -> list[str]:
+    """What the loop around the controller needs to know of commands and variances."""
+    commands = [program.fields[i] for i in program.of(Role.COMMAND)]
+    states, channels = ([-1 if c.moves is None else c.moves[k] for c in commands] for k in (0, 1))
+    lists = {
+        "SM_U_STATE": (states, "state a command sets, -1 for forces"),
+        "SM_U_CHANNEL": (channels, "measurement of that state, -1 for none"),
+    }
+    out = [f"#define {name} {{{_joined(values)}}} /* {what} */" for name, (values, what) in lists.items()]
+    covariance = program.of(Role.COVARIANCE)
+    diagonal = [k for k, i in enumerate(covariance) if len(set(program.fields[i].place or ())) == 1]
+    limits = [_scaled(program, formats, output, covariance[k], float(output.variances[k])) for k in diagonal]
+    out.append(f"#define SM_VARIANCES {len(diagonal)}")
+    out.append(f"#define SM_P_DIAGONAL {{{_joined(diagonal)}}} /* places of the variances in P */")
+    out.append(f"#define SM_P_LIMIT {{{_joined(limits)}}} /* larger ones mean that the filter is lost */")
+    for k, name in enumerate(("LOW", "HIGH")):
+        ends = [(c.low, c.high)[k] or 0.0 for c in commands]
+        values = [_scaled(program, formats, output, i, v) for i, v in zip(program.of(Role.COMMAND), ends, strict=True)]
+        out.append(f"#define SM_U_{name} {{{_joined(values)}}}")
+    return out
+
+
+def _joined(values: Sequence[object]) -> str:
+    return ", ".join(str(value) for value in values) or "0"
+
+
+def _scaled(program: Program, formats: Formats | None, output: Output, field: int, value: float) -> str:
+    """A value of a field as a literal."""
+    if formats is None:
+        return _float_literal(value, output.scalar)
+    return str(int(encode(np.array([value]), [formats.fields[field]], formats.word)[0]))
 
 
 def _struct(program: Program, formats: Formats | None) -> list[str]:
@@ -110,6 +156,9 @@ def _prototypes(program: Program) -> list[str]:
         "/* Takes in the measurements whose bits are set; returns the bits of those that were inside the gate. */",
         "uint32_t sm_measure(sm_controller *c, uint32_t valid);",
         "",
+        "/* Three ticks from the start: 0 if they gave what they should, else -1. Leaves *c at the start. */",
+        "int sm_self_test(sm_controller *c);",
+        "",
     ]
     for block in program.blocks:
         result = "int" if block.guard else "void"
@@ -125,13 +174,13 @@ def emit_source(program: Program, formats: Formats | None, output: Output) -> st
     """controller.c"""
     fixed = formats is not None
     parts = [banner(program, formats, output)]
-    includes = ['#include "controller.h"', ""]
+    includes = ['#include "controller.h"', "", "#include <string.h>", "", '#include "sm_schedule.h"']
     if formats is not None and formats.word != 32:
         includes += [f"#define SM_WORD {formats.word}"]
     if fixed:
         includes += ['#include "sm_fixed.h"'] + (['#include "sm_rows.h"'] if output.form is Form.ROWS else [])
     elif any(line.code in FLOAT_CALLS for block in program.blocks for line in block.lines):
-        includes += ["#include <math.h>"]
+        includes.insert(2, "#include <math.h>")
     parts.append("\n".join([*includes, ""]))
     if formats is None:
         parts += [_FloatWriter(program, block, output.scalar).text() for block in program.blocks]
@@ -142,7 +191,7 @@ def emit_source(program: Program, formats: Formats | None, output: Output) -> st
         else:
             pairs = zip(program.blocks, chosen, strict=True)
             parts += [_Writer(program, formats, block, made).text() for block, made in pairs]
-    parts += [_start(program, formats, output), _measure(program)]
+    parts += [_start(program, formats, output), _measure(program), _self_test(program, formats, output)]
     return "\n".join(parts)
 
 
@@ -169,7 +218,7 @@ def banner(program: Program, formats: Formats | None, output: Output) -> str:
         ]
         for s in output.signals:
             row = f" * {s.name:<16} {s.unit:<10} {s.low:>10.4g} {s.high:>10.4g} {s.fraction:>4} {s.headroom:>8.3g}"
-            out.append(f"{row} {s.error:>8.1e}")
+            out.append(f"{row} {s.bound:>8.1e}")
         out += [
             " *",
             " * low, high: declared limits or simulated range; bits: after the binary point; headroom: times the",
@@ -207,6 +256,46 @@ def _measure(program: Program) -> str:
     if any(block.name == "put_back" for block in program.blocks):
         out.append("  sm_put_back(c);")
     return "\n".join([*out, "  return taken;", "}", ""])
+
+
+def _self_test(program: Program, formats: Formats | None, output: Output) -> str:
+    test = output.test
+
+    def table(role: Role, values: Array) -> str:
+        pairs = zip(program.of(role), values, strict=True)
+        return _wrapped([_scaled(program, formats, output, i, float(v)) for i, v in pairs])
+
+    channels = len(program.of(Role.MEASUREMENT))
+    fine = "c->lost == 0U"  # floating point: it ran, and the estimate is a number
+    if test.checksum is not None:
+        fine = f"sm_crc32(0, (const uint8_t *)c->all, sizeof c->all) == 0x{test.checksum:08x}U"
+    elif program.of(Role.STATE):
+        fine = f"c->{program.fields[program.of(Role.STATE)[0]].name} - c->x[0] == 0"
+    return f"""int sm_self_test(sm_controller *c) {{
+  static const sm_real z[SM_NZ] = {{
+{table(Role.MEASUREMENT, test.measurements)}
+  }};
+  static const sm_real row[SM_NROW] = {{
+{table(Role.SCHEDULE, test.row)}
+  }};
+  memset(c, 0, sizeof *c);
+  sm_start(c);
+  memcpy(c->z, z, sizeof z);
+  memcpy(c->row, row, sizeof row);
+  for (int k = 0; k < {SELF_TEST_TICKS}; k++) {{
+    (void)sm_measure(c, {hex((1 << channels) - 1)}U);
+    sm_law(c);
+    sm_predict(c);
+  }}
+  const int result = {fine} ? 0 : -1;
+  memset(c, 0, sizeof *c);
+  sm_start(c);
+  return result;
+}}
+"""
+
+
+SELF_TEST_TICKS = 3
 
 
 # Fixed point, straight-line -------------------------------------------------------------------------------------------

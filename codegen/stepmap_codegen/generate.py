@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,18 +10,25 @@ import numpy as np
 
 import stepmap
 from stepmap.arrays import Array
-from stepmap.errors import ModelError, StepmapError
+from stepmap.errors import ConvergenceError, ModelError, ShapeError, StepmapError
 from stepmap.jobs import Job, Stage
-from stepmap.jobs.stage import MANIFEST, digest_data, digest_sources, versions
+from stepmap.jobs.stage import MANIFEST, digest_data, digest_sources, read_manifest, versions
 from stepmap.jobs.tables import read
+from stepmap.optimal import lqr
+from stepmap.optimal.lqr import riccati
 from stepmap.steps.protocol import Trajectory
+from stepmap_codegen import size
+from stepmap_codegen.assign import WORDS
 from stepmap_codegen.controller import Controller, Options, design
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.lower import Noise, Plant, Settings
-from stepmap_codegen.size import BOARDS
+from stepmap_codegen.ranges import require_declared
+from stepmap_codegen.schedule import FILES as SCHEDULE
+from stepmap_codegen.schedule import emit_schedule, same, unpack
 
 NAME = "generate"
 KEYS = ("scalar", "word", "newton", "form", "precision", "board")
+FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *SCHEDULE)
 FORMS = ("auto", *(form.value for form in Form))
 
 
@@ -35,39 +42,70 @@ class Choices:
 
 def read_choices(file: Path) -> Choices:
     """The table [codegen] of a job file; raises JobError with the line of what is wrong."""
-    table = read(file).table("codegen")
+    root = read(file)
+    table = root.table("codegen")
     table.only(KEYS)
     usual = Options()
     word = table.whole("word", usual.word)
     newton = table.whole("newton", Settings().newton)
     precision = table.number("precision") if "precision" in table else None
-    if not 12 <= word <= 32:
-        raise table.error(f"must be 12 to 32 bits, got {word}", "word")
+    if word not in WORDS:
+        raise table.error(f"must be {WORDS[0]} to {WORDS[-1]} bits, got {word}", "word")
     if not 1 <= newton <= 10:
         raise table.error(f"must be 1 to 10 iterations, got {newton}", "newton")
     if precision is not None and not precision > 0:
         raise table.error(f"must be positive, got {precision:g}", "precision")
     form = table.choice("form", FORMS, "auto")
-    board = table.choice("board", list(BOARDS)) if "board" in table else None
+    board = table.choice("board", list(size.BOARDS)) if "board" in table else None
     scalar = Scalar(table.choice("scalar", [s.value for s in Scalar], usual.scalar.value))
-    chosen = Options(scalar, word, None if form == "auto" else Form(form), precision, board)
+    chosen = Options(scalar, word, None if form == "auto" else Form(form), precision, board, robot=root.table("board"))
     return Choices(chosen, newton)
 
 
-def plant(job: Job, gains: Array, newton: int) -> Plant:
-    """What the code is generated for."""
+def require(job: Job, choices: Choices) -> None:
+    """Raises what can be known before the trajectory is."""
+    o = choices.options
+    size.forms(o.scalar, o.word, o.form)
+    require_declared(job.system)
+    covariances(job)
+
+
+def covariances(job: Job) -> Noise:
+    """The table [noise] as covariances."""
     noise = job.noise
     if noise is None:
         raise ModelError(f"job {job.name!r} has no table [noise]; a filter needs one")
     if not job.system.sensor_channels:
         raise ModelError(f"system {job.system.name!r} has no sensor; a filter needs a marker or an encoder")
-    covariances = Noise(np.diag(noise.process**2), noise.measurement**2, np.diag(noise.start**2))
-    return Plant(job.step, covariances, gains, Settings(newton, noise.gate))
+    return Noise(np.diag(noise.process**2), noise.measurement**2, np.diag(noise.start**2))
+
+
+def plant(job: Job, gains: Array, newton: int) -> Plant:
+    """What the code is generated for."""
+    noise = covariances(job)
+    return Plant(job.step, noise, gains, Settings(newton, None if job.noise is None else job.noise.gate))
+
+
+def lasting_gains(job: Job, trajectory: Trajectory, gains: Array) -> Array:
+    """Gains whose last row can be kept: the terminal weight is the cost of holding the end for ever.
+
+    Towards the end of a finite horizon gains fade, and the last ones hold nothing that falls. They are returned as they
+    are where there is no steady regulator.
+    """
+    step, nd, nk = job.step, job.step.nd, job.step.nk
+    hold = np.concatenate([trajectory.u[-1, : len(job.system.inputs)], trajectory.x[-1, nd : nd + nk]])
+    at = step.linearize(trajectory.x[-1], hold)
+    Q, R = np.diag(job.weights.state), np.diag(job.weights.input)
+    try:
+        return lqr(step, trajectory, Q, R, riccati(at.A, at.B, Q, R))
+    except ConvergenceError:
+        return gains
 
 
 def controller(job: Job, trajectory: Trajectory, gains: Array, choices: Choices) -> Controller:
     """The controller of a solved job."""
-    return design(plant(job, gains, choices.newton), trajectory, choices.options)
+    lasting = lasting_gains(job, trajectory, gains)
+    return design(plant(job, lasting, choices.newton), trajectory, choices.options)
 
 
 def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | None = None) -> Stage:
@@ -80,6 +118,7 @@ def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | N
         "form": o.form.value if o.form else "auto",
         "precision": o.precision,
         "board": o.board,
+        "robot": {} if o.robot is None else o.robot.entries,
     }
     inputs = {
         "optimize": optimum.digest,
@@ -97,22 +136,62 @@ def write(made: Stage, controller: Controller) -> None:
             (folder / name).write_bytes(content)
 
 
+def require_own(folder: Path) -> None:
+    """Raises where a folder that is to be replaced holds what nobody generated."""
+    others = foreign(folder)
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise ModelError(
+            f"{folder} holds files that were not generated ({', '.join(others[:3])}{more}), and all of it would be "
+            "replaced; give a folder of its own, or remove them"
+        )
+
+
+def foreign(folder: Path) -> list[str]:
+    """Names in a folder that are not those of generated files."""
+    known = {*FILES, MANIFEST}
+    return sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
+
+
 def stale(folder: Path, controller: Controller) -> list[str]:
-    """Names of generated files in a folder that are missing, differ from what is made now, or do not belong there."""
+    """What is wrong with generated files in a folder, each in a few words; nothing where they are what is made now.
+
+    A schedule may be off by a unit of each format: other machines round the last bit of a trajectory differently.
+    """
+    if not folder.is_dir():
+        return ["there is no such folder"]
     wanted = controller.files()
-    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    differ = [name for name, content in wanted.items() if name not in found or (folder / name).read_bytes() != content]
-    return sorted([*differ, *(found - set(wanted) - {MANIFEST})])
+    found = {name: (folder / name).read_bytes() for name in wanted if (folder / name).is_file()}
+    alike = _schedule_holds(found, controller)
+    wrong = [f"{name} is missing" for name in wanted if name not in found]
+    wrong += [f"{name} differs" for name in found if found[name] != wanted[name] and not (alike and name in SCHEDULE)]
+    return [*wrong, *(f"{name} is not generated" for name in foreign(folder))]
+
+
+def _schedule_holds(found: Mapping[str, bytes], controller: Controller) -> bool:
+    """Whether the three files of a schedule say the same, and what the controller's does."""
+    blob = found.get("schedule.bin", b"")
+    try:
+        near = same(unpack(blob), controller.schedule)
+    except ShapeError:
+        return False
+    return near and all(found.get(name) == text.encode() for name, text in emit_schedule(blob).items())
+
+
+def stale_manifest(made: Stage) -> list[str]:
+    """Whether a folder's manifest, if it has one, is of other inputs than today's."""
+    if not (made.folder / MANIFEST).exists():
+        return []  # folders under version control have none
+    manifest = read_manifest(made.folder)
+    ours = manifest is not None and manifest.get("complete") is True and manifest.get("digest") == made.digest
+    return [] if ours else [f"{MANIFEST} is of other inputs or another version"]
 
 
 class StaleError(StepmapError):
     """Generated files that are not what would be generated now."""
 
-    def __init__(self, folder: Path, names: Sequence[str], job: Path) -> None:
-        super().__init__(
-            f"{folder}: {', '.join(names)} would be different now; run stepmap generate {job} --out {folder} and look "
-            "at the changes"
-        )
+    def __init__(self, folder: Path, wrong: Sequence[str]) -> None:
+        super().__init__(f"{folder} is stale: {', '.join(wrong)}; generate it again and look at the changes")
 
 
 def with_options(choices: Choices, **given: object) -> Choices:

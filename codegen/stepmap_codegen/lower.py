@@ -91,8 +91,9 @@ class _Lowering:
         for name, unit in self.system.sensor_channels:
             out.append(Field(f"z_{_plain(name)}", Role.MEASUREMENT, unit, label=name))
         declared = self.declared
-        for name, d in zip(inputs, declared, strict=True):
-            out.append(Field(f"u_{_plain(name)}", Role.COMMAND, d.unit, d.low, d.high, label=name))
+        for i, (name, d) in enumerate(zip(inputs, declared, strict=True)):
+            moved = None if i < self.graph.nf else (self.graph.nd + i - self.graph.nf, self._channel_of(d.name))
+            out.append(Field(f"u_{_plain(name)}", Role.COMMAND, d.unit, d.low, d.high, label=name, moves=moved))
         for i, name in enumerate(names):
             out.append(Field(f"xr_{_plain(name)}", Role.SCHEDULE, self.unit(i), label=f"reference of {name}"))
         for name, d in zip(inputs, declared, strict=True):
@@ -105,6 +106,15 @@ class _Lowering:
         for name, unit in channels:
             out.append(Field(f"s_{_plain(name)}", Role.VARIANCE, f"({unit})²", label=f"innovation variance of {name}"))
         return out
+
+    def _channel_of(self, coordinate: str) -> int:
+        """The sensor channel that reads a coordinate itself; −1 where there is none."""
+        names = [name for name, _ in self.system.sensor_channels]
+        k = next(i for i, c in enumerate(self.system.coordinates) if c.name == coordinate)
+        for channel in range(len(names)):
+            if self.h[channel].is_symbolic() and self.h[channel].name() == self.x[k].name():
+                return channel
+        return -1
 
     @property
     def declared(self) -> list[Input | Coordinate]:

@@ -38,6 +38,7 @@ class Field:
     high: float | None = None
     label: str = ""  # what it is called in the mechanism
     place: tuple[int, int] | None = None  # row and column, for entries of matrices
+    moves: tuple[int, int] | None = None  # kinematic commands: the state they set, the channel that measures it or −1
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, RangeError
+from stepmap.mechanics import System
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen.evaluate import FloatMachine
@@ -33,6 +34,8 @@ class Tube:
     jump: float = 0.3  # standard deviation of measurement jumps, in the channel's unit
     jump_rate: float = 0.01  # part of the measurements that jump
     process: bool = True  # whether the plant is disturbed at every step, as the filter expects
+    gap_rate: float = 0.01  # part of the ticks at which measurements stop coming …
+    gap: int = 8  # … for that many ticks, as when someone walks through the picture
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube)
     schedule = schedule_rows(program, plant, trajectory)[:-1]
     measured, states, error = [], [x], np.zeros(step.nx)
     snapshots: list[Array] = []
-    state = program.of(Role.STATE)
+    state, unseen = program.of(Role.STATE), np.zeros(tube.runs, dtype=int)
     for tick, row in enumerate(schedule):
         z = step.system.readings(x[:, : step.nd + step.nk]) + noise * rng.standard_normal((tube.runs, len(noise)))
         jumps = rng.random((tube.runs, 1)) < tube.jump_rate
@@ -88,10 +91,11 @@ def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube)
         before = machine.fields[state, 0]
         if tick % max(len(schedule) // SNAPSHOTS, 1) == 0:
             snapshots.append(machine.fields.copy())
+        unseen = np.where(rng.random(tube.runs) < tube.gap_rate, tube.gap, np.maximum(unseen - 1, 0))
         for number, block in enumerate(program.blocks):
             if block.name == "predict":
                 before = machine.fields[state, 0].copy()
-            machine.run(number)
+            machine.run(number, unseen == 0 if block.name.startswith("update_") else None)
         inputs = machine.fields[program.of(Role.COMMAND)].T
         if tube.process:
             x = x + shake * rng.standard_normal(x.shape)
@@ -132,25 +136,37 @@ def schedule_rows(program: Program, plant: Plant, trajectory: Trajectory) -> Arr
     return np.concatenate([trajectory.x, inputs, np.concatenate([gains, gains[-1:]])], axis=1)
 
 
+def require_declared(system: System) -> list[tuple[Coordinate | Input, float, float]]:
+    """Every coordinate and input with its limits; raises RangeError where one has none."""
+    found: list[tuple[Coordinate | Input, float, float]] = []
+    quantities: list[Coordinate | Input] = [*system.dynamic, *system.kinematic, *system.inputs]
+    for quantity in quantities:
+        if quantity.low is None or quantity.high is None:
+            raise RangeError(
+                f"{_kind(quantity)} {quantity.name!r} [{quantity.unit}] has no limits: give low and high where it is "
+                "declared; fixed-point formats and the limits of commands follow from them"
+            )
+        found.append((quantity, quantity.low, quantity.high))
+    return found
+
+
+def _kind(quantity: Coordinate | Input) -> str:
+    return "coordinate" if isinstance(quantity, Coordinate) else "input"
+
+
 def require_limits(plant: Plant, trajectory: Trajectory) -> None:
     """Raises RangeError where a coordinate or an input has no limits, or the trajectory leaves them."""
     step = plant.step
     system = step.system
-    quantities: list[Coordinate | Input] = [*system.dynamic, *system.kinematic, *system.inputs]
     values = np.concatenate([trajectory.x[:-1, : step.nd + step.nk], trajectory.u[:, : len(system.inputs)]], axis=1)
     last = trajectory.x[-1:, : step.nd + step.nk]
-    for i, quantity in enumerate(quantities):
-        what = "coordinate" if isinstance(quantity, Coordinate) else "input"
-        if quantity.low is None or quantity.high is None:
-            raise RangeError(
-                f"{what} {quantity.name!r} [{quantity.unit}] has no limits: give low and high where it is declared; "
-                "fixed-point formats and the limits of commands follow from them"
-            )
+    for i, (quantity, low, high) in enumerate(require_declared(system)):
+        what = _kind(quantity)
         motion = values[:, i] if what == "input" else np.append(values[:, i], last[0, i])
-        k = int(np.argmax(np.maximum(quantity.low - motion, motion - quantity.high)))
-        if not quantity.low <= motion[k] <= quantity.high:
+        k = int(np.argmax(np.maximum(low - motion, motion - high)))
+        if not low <= motion[k] <= high:
             raise RangeError(
-                f"{what} {quantity.name!r} leaves its limits {quantity.low:g} … {quantity.high:g} {quantity.unit}: the "
+                f"{what} {quantity.name!r} leaves its limits {low:g} … {high:g} {quantity.unit}: the "
                 f"trajectory has {motion[k]:.4g} at t = {k * step.dt:.4g} s; widen the limits where it is declared, or "
                 "keep the trajectory inside with [limits] in the job"
             )

@@ -21,6 +21,7 @@ from stepmap_codegen.program import Program, Role
 MAGIC = b"SMS1"
 VERSION = 1
 HEAD = struct.Struct("<4sHH8sIHBBII")  # magic, version, header bytes, model, rows, entries, scalar, word, period, 0
+FILES = ("schedule.bin", "schedule.h", "schedule.c")
 SCALARS = {Scalar.FIXED32: (0, "<i4"), Scalar.FLOAT32: (1, "<f4"), Scalar.FLOAT64: (2, "<f8")}
 
 
@@ -76,6 +77,20 @@ def unpack(blob: bytes) -> Schedule:
     rows = np.frombuffer(blob, kind, count * entries, size).reshape(count, entries)
     wide = rows.astype(np.int64) if scalar is Scalar.FIXED32 else rows
     return Schedule(model.hex(), scalar, word, period, fractions, wide)
+
+
+def same(one: Schedule, other: Schedule) -> bool:
+    """Whether two schedules are for the same controller and differ by no more than a unit of each format.
+
+    The unit of floating point is 2⁻²² of an entry's largest value.
+    """
+    kinds = [(s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape) for s in (one, other)]
+    if kinds[0] != kinds[1]:
+        return False
+    unit: Array = 2.0 ** -np.array(one.fractions, dtype=float)
+    if one.scalar is not Scalar.FIXED32:
+        unit = 2.0**-22 * np.abs(one.values()).max(axis=0, initial=0.0)
+    return bool((np.abs(one.values() - other.values()) <= unit).all())
 
 
 def make_schedule(program: Program, formats: Formats | None, scalar: Scalar, model: str, values: Array) -> Schedule:

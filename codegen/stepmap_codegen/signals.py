@@ -33,6 +33,11 @@ class Signal:
     headroom: float  # largest representable / largest in the range
     error: float  # largest rounding in one tick of the simulated runs
 
+    @property
+    def bound(self) -> float:
+        """The error or a little more, a power of two: what files say, the same on every machine."""
+        return float(2.0 ** math.ceil(math.log2(self.error)))
+
 
 def signals(program: Program, ranges: Ranges, formats: Formats, errors: Array) -> list[Signal]:
     """All fields with their formats."""
@@ -46,8 +51,8 @@ def signals(program: Program, ranges: Ranges, formats: Formats, errors: Array) -
                 label=field.label,
                 unit=field.unit,
                 role=field.role.value,
-                low=float(ranges.low[i]),
-                high=float(ranges.high[i]),
+                low=_at_least(float(ranges.low[i]), 2.0**-fraction),
+                high=_at_least(float(ranges.high[i]), 2.0**-fraction),
                 source="declared" if ranges.declared[i] else "simulated",
                 fraction=fraction,
                 resolution=2.0**-fraction,
@@ -56,6 +61,11 @@ def signals(program: Program, ranges: Ranges, formats: Formats, errors: Array) -
             )
         )
     return out
+
+
+def _at_least(value: float, unit: float) -> float:
+    """A value, or zero where it is less than a unit: what is left of it is rounding, another on every machine."""
+    return value if abs(value) >= unit else 0.0
 
 
 def rounding(program: Program, formats: Formats, recording: Recording) -> Array:

@@ -56,7 +56,10 @@ def library(made: Controller, folder: Path, flags: list[str] | None = None) -> c
     """The generated C, compiled for this machine with undefined behaviour trapped."""
     for name, content in made.files().items():
         (folder / name).write_bytes(content)
-    sources = [str(folder / "controller.c"), *(str(CORE / f"{name}.c") for name in ("sm_fixed", "sm_rows"))]
+    sources = [
+        str(folder / "controller.c"),
+        *(str(CORE / f"{name}.c") for name in ("sm_fixed", "sm_rows", "sm_schedule")),
+    ]
     built = folder / "controller.so"
     command = ["gcc", *STRICT, *(TRAP if flags is None else flags), "-shared", "-fPIC", f"-I{CORE}", f"-I{folder}"]
     subprocess.run([*command, "-o", str(built), *sources, "-lm"], check=True)
@@ -82,6 +85,7 @@ def compare(made: Controller, loaded: ctypes.CDLL, fields: Ints) -> None:
     order = field_order(program)
     memory = np.zeros(len(order) + 1, dtype=np.int32)
     address = memory.ctypes.data_as(ctypes.c_void_p)
+    assert loaded.sm_self_test(address) == 0
     functions = [getattr(loaded, f"sm_{block.name}") for block in program.blocks]
     for run in range(fields.shape[1]):
         memory[:-1], memory[-1] = fields[order, run], 0

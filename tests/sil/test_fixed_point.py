@@ -56,7 +56,7 @@ def deviation(word: int, ticks: int) -> float:
     made, trajectory = with_word(word), suspended_mass()[1]
     program, formats = made.program, made.formats
     assert formats is not None
-    run = simulate(program, made.plant, trajectory, Tube(runs=2, seed=7, jump_rate=0.0))
+    run = simulate(program, made.plant, trajectory, Tube(runs=2, seed=7, jump_rate=0.0, gap_rate=0.0))
     exact = FloatMachine(program, run.start)
     integer = IntegerMachine(program, formats, encode(run.start, formats.fields, word))
     fresh, estimate = outside(made), program.of(Role.STATE)[:4]

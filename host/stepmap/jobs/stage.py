@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,6 +83,10 @@ class Stage:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         if self.folder.exists() and not self.folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.folder))
+        try:  # permissions do not tell: file systems may be full or read-only
+            os.rmdir(tempfile.mkdtemp(prefix=f".{self.name}.", dir=self.folder.parent))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.folder)) from error  # not the temporary name
 
     @contextmanager
     def replace(self, *, complete: bool = True) -> Iterator[Path]:

@@ -1,0 +1,260 @@
+#include "sm_link.h"
+
+#include <string.h>
+
+#define HEADER MAVLINK_NUM_HEADER_BYTES
+#define CHECKSUM MAVLINK_NUM_CHECKSUM_BYTES
+#define SIGNATURE MAVLINK_SIGNATURE_BLOCK_LEN
+#define STAMPED 7U /* bytes of the signature block in front of the signature: link id and timestamp */
+#define SIGNED_BYTES 6U
+#define LATE UINT64_C(6000000) /* a new sender may be a minute behind */
+#define OWN_LINK 0U
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "mavgen's structures are copied to the line as they are");
+_Static_assert(SM_LINK_FRAME <= UINT16_MAX, "frames are counted in 16 bits");
+
+typedef enum {
+  MORE,     /* bytes are needed */
+  SKIP,     /* no frame begins here */
+  FORGED,   /* a frame, but what follows its checksum is not its signature */
+  REFUSE,   /* a whole frame, but not for us, not new, or not signed */
+  HAND_OUT, /* a message */
+} verdict;
+
+static uint16_t checksum(const uint8_t *frame, size_t size, uint8_t extra) {
+  uint16_t crc = crc_calculate(frame + 1, (uint16_t)(size - 1U));
+  crc_accumulate(extra, &crc);
+  return crc;
+}
+
+/* SHA-256 of key, frame with checksum, link id and timestamp, cut to 48 bits. */
+static void sign(const sm_link *l, const uint8_t *frame, size_t size, uint8_t signature[SIGNED_BYTES]) {
+  sm_sha256 sha;
+  uint8_t digest[SM_DIGEST];
+  sm_sha256_start(&sha);
+  sm_sha256_add(&sha, l->key, sizeof l->key);
+  sm_sha256_add(&sha, frame, size + STAMPED);
+  sm_sha256_end(&sha, digest);
+  memcpy(signature, digest, SIGNED_BYTES);
+}
+
+static uint64_t read_timestamp(const uint8_t *at) {
+  uint64_t timestamp = 0;
+  memcpy(&timestamp, at, 6);
+  return timestamp;
+}
+
+/* The stream of a sender, a free one, or NULL. */
+static sm_link_stream *find_stream(sm_link *l, uint8_t system, uint8_t component, uint8_t link) {
+  for (unsigned i = 0; i < SM_LINK_STREAMS; i++) {
+    sm_link_stream *stream = &l->streams[i];
+    if (stream->last == 0U || (stream->system == system && stream->component == component && stream->link == link)) {
+      return stream;
+    }
+  }
+  return NULL;
+}
+
+/* Whether the timestamp is a new one; it is old afterwards. */
+static bool is_new(sm_link *l, const uint8_t *frame, const uint8_t *block) {
+  const uint64_t timestamp = read_timestamp(block + 1);
+  sm_link_stream *stream = find_stream(l, frame[5], frame[6], block[0]);
+  if (stream == NULL) {
+    l->counts.unsaved++;
+    return false;
+  }
+  const bool known = stream->last != 0U;
+  if (timestamp < l->floor || timestamp <= stream->last || (!known && timestamp + LATE < l->timestamp)) {
+    l->counts.replayed++;
+    return false;
+  }
+  if (sm_store_reserve(l->store, timestamp) != 0) {
+    l->counts.unsaved++;
+    return false;
+  }
+  *stream = (sm_link_stream){.last = timestamp, .system = frame[5], .component = frame[6], .link = block[0]};
+  if (timestamp > l->timestamp) {
+    l->timestamp = timestamp;
+  }
+  return true;
+}
+
+/* A frame whose checksum is right: is it for us, and may it be believed? */
+static verdict judge(sm_link *l, size_t size, const mavlink_msg_entry_t *entry, sm_message *message) {
+  const uint8_t *frame = l->frame;
+  const bool has_signature = (frame[2] & MAVLINK_IFLAG_SIGNED) != 0U;
+  const uint8_t *payload = frame + HEADER;
+  if (has_signature && l->has_key) { /* first of all: a frame cut off in its signature would take the next one along */
+    uint8_t signature[SIGNED_BYTES];
+    sign(l, frame, size, signature);
+    if (!sm_equal(signature, frame + size + STAMPED, SIGNED_BYTES)) {
+      l->counts.forged++;
+      return FORGED;
+    }
+  }
+  const bool addressed = (entry->flags & MAV_MSG_ENTRY_FLAG_HAVE_TARGET_SYSTEM) != 0U;
+  const uint8_t target = addressed && entry->target_system_ofs < frame[1] ? payload[entry->target_system_ofs] : 0U;
+  if (frame[5] == l->system || (target != 0U && target != l->system)) {
+    l->counts.elsewhere++; /* our own frames come back where several boards share a line */
+    return REFUSE;
+  }
+  if (has_signature && l->has_key) {
+    if (!is_new(l, frame, frame + size)) {
+      return REFUSE;
+    }
+  } else if (has_signature || entry->msgid != MAVLINK_MSG_ID_HEARTBEAT) {
+    l->counts.bare++;
+    return REFUSE;
+  }
+  l->counts.received++;
+  *message = (sm_message){.id = entry->msgid,
+                          .system = frame[5],
+                          .component = frame[6],
+                          .size = frame[1],
+                          .trusted = has_signature && l->has_key,
+                          .payload = payload};
+  return HAND_OUT;
+}
+
+/* What the bytes so far are; *size is that of the whole frame when more are needed or it is there. */
+static verdict examine(sm_link *l, size_t *size, sm_message *message) {
+  const uint8_t *frame = l->frame;
+  *size = HEADER;
+  if (l->filled > 0U && frame[0] != MAVLINK_STX) {
+    return SKIP;
+  }
+  if (l->filled > 2U && (frame[2] & ~MAVLINK_IFLAG_MASK) != 0U) {
+    return SKIP;
+  }
+  if (l->filled < HEADER) {
+    return MORE;
+  }
+  const uint32_t id = frame[7] | (uint32_t)frame[8] << 8 | (uint32_t)frame[9] << 16;
+  const mavlink_msg_entry_t *entry = mavlink_get_msg_entry(id);
+  if (entry == NULL || frame[1] > entry->max_msg_len) {
+    return SKIP;
+  }
+  const size_t checked = (size_t)HEADER + frame[1];
+  const bool has_signature = (frame[2] & MAVLINK_IFLAG_SIGNED) != 0U;
+  *size = checked + CHECKSUM + (has_signature ? SIGNATURE : 0U);
+  if (l->filled < *size) {
+    return MORE;
+  }
+  const uint16_t crc = (uint16_t)(frame[checked] | frame[checked + 1U] << 8);
+  if (crc != checksum(frame, checked, entry->crc_extra)) {
+    l->counts.damaged++;
+    return SKIP;
+  }
+  return judge(l, checked + CHECKSUM, entry, message);
+}
+
+static void drop(sm_link *l, size_t size) {
+  l->filled = (uint16_t)(l->filled - size);
+  memmove(l->frame, l->frame + size, l->filled);
+}
+
+/* Drops bytes up to the next that may start a frame. */
+static void skip(sm_link *l) {
+  const uint8_t *next = l->filled > 1U ? memchr(l->frame + 1, MAVLINK_STX, l->filled - 1U) : NULL;
+  const size_t size = next != NULL ? (size_t)(next - l->frame) : l->filled;
+  l->counts.noise += (uint32_t)size;
+  drop(l, size);
+}
+
+int sm_link_start(sm_link *l, sm_store *store, uint8_t system, const uint8_t *key, sm_link_output output,
+                  void *context) {
+  if (system == 0U || system == 255U) {
+    return SM_EARGUMENT;
+  }
+  memset(l, 0, sizeof *l);
+  l->store = store;
+  l->output = output;
+  l->context = context;
+  l->system = system;
+  l->floor = sm_store_floor(store);
+  l->timestamp = l->floor;
+  if (key != NULL) {
+    sm_derive(key, "stepmap link", l->key);
+    l->has_key = true;
+  }
+  return 0;
+}
+
+size_t sm_link_take(sm_link *l, const uint8_t *from, size_t size, sm_message *message) {
+  size_t taken = 0;
+  message->id = 0;
+  drop(l, l->done);
+  l->done = 0;
+  for (;;) { /* every round drops a byte, takes one, or is the last */
+    size_t whole;
+    const verdict v = examine(l, &whole, message);
+    if (v == HAND_OUT) {
+      l->done = (uint16_t)whole;
+      return taken;
+    }
+    if (v == REFUSE || v == FORGED) {
+      drop(l, v == REFUSE ? whole : whole - SIGNATURE);
+    } else if (v == SKIP) {
+      skip(l);
+    } else if (taken == size) {
+      return taken;
+    } else {
+      const size_t wanted = whole - l->filled;
+      const size_t part = size - taken < wanted ? size - taken : wanted;
+      memcpy(l->frame + l->filled, from + taken, part);
+      l->filled = (uint16_t)(l->filled + part);
+      taken += part;
+    }
+  }
+}
+
+void sm_link_read(const sm_message *message, void *to) {
+  const mavlink_msg_entry_t *entry = mavlink_get_msg_entry(message->id);
+  if (entry != NULL) {
+    memset(to, 0, entry->max_msg_len);
+    memcpy(to, message->payload, message->size);
+  }
+}
+
+int sm_link_send(sm_link *l, uint32_t id, const void *payload) {
+  const mavlink_msg_entry_t *entry = mavlink_get_msg_entry(id);
+  if (entry == NULL) {
+    return SM_EARGUMENT;
+  }
+  const int kept = l->has_key ? sm_store_reserve(l->store, l->timestamp + 1U) : 0;
+  const bool with_signature = l->has_key && kept == 0;
+  const uint8_t *bytes = payload;
+  size_t length = entry->max_msg_len;
+  while (length > 1U && bytes[length - 1U] == 0U) {
+    length--;
+  }
+  uint8_t frame[SM_LINK_FRAME];
+  const uint8_t header[HEADER] = {MAVLINK_STX,
+                                  (uint8_t)length,
+                                  with_signature ? MAVLINK_IFLAG_SIGNED : 0U,
+                                  0U,
+                                  l->sequence,
+                                  l->system,
+                                  SM_LINK_COMPONENT,
+                                  (uint8_t)id,
+                                  (uint8_t)(id >> 8),
+                                  (uint8_t)(id >> 16)};
+  memcpy(frame, header, HEADER);
+  memcpy(frame + HEADER, bytes, length);
+  const uint16_t crc = checksum(frame, HEADER + length, entry->crc_extra);
+  size_t size = HEADER + length;
+  frame[size++] = (uint8_t)crc;
+  frame[size++] = (uint8_t)(crc >> 8);
+  if (with_signature) {
+    l->timestamp++;
+    frame[size] = OWN_LINK;
+    memcpy(frame + size + 1U, &l->timestamp, 6);
+    sign(l, frame, size, frame + size + STAMPED);
+    size += SIGNATURE;
+  }
+  l->sequence++;
+  const bool taken = l->output(l->context, frame, size) == size;
+  l->counts.sent += taken && kept == 0 ? 1U : 0U;
+  l->counts.unsent += taken && kept == 0 ? 0U : 1U;
+  return taken ? kept : SM_EIO;
+}

@@ -1,0 +1,100 @@
+/* MAVLink 2 frames of the stepmap dialect, signed.
+ *
+ * Bytes go in, messages come out. The message tables and structures are mavgen's; the framing is not: after a damaged
+ * frame it looks again at every byte behind its start, so that noise never costs a frame that arrived whole.
+ *
+ * A frame is taken when its checksum and its signature are right, its timestamp was not used before, also before the
+ * last reset, and it is for this system or for all. Only HEARTBEAT is taken without a signature, marked as not trusted;
+ * one with a wrong signature is refused like all others. Without a key nothing else is taken. */
+#ifndef SM_LINK_H
+#define SM_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* None of mavgen's own buffers is used; they must not take memory either. */
+#define MAVLINK_COMM_NUM_BUFFERS 1
+#define MAVLINK_MAX_SIGNING_STREAMS 1
+#define MAVLINK_NO_SIGN_PACKET
+#define MAVLINK_NO_SIGNATURE_CHECK
+#define HAVE_MAVLINK_SHA256
+#include <stepmap/mavlink.h>
+
+#include "sm_error.h"
+#include "sm_sha256.h"
+#include "sm_store.h"
+
+#define SM_LINK_STREAMS 4U /* senders heard between two resets */
+#define SM_LINK_FRAME (MAVLINK_NUM_NON_PAYLOAD_BYTES + MAVLINK_MAX_DIALECT_PAYLOAD_SIZE + MAVLINK_SIGNATURE_BLOCK_LEN)
+#define SM_LINK_COMPONENT 1U
+
+/* Takes bytes to the line; returns how many it took. */
+typedef size_t (*sm_link_output)(void *context, const uint8_t *from, size_t size);
+
+/* Since the start; the fields of LINK_STATUS. */
+typedef struct {
+  uint32_t received;
+  uint32_t noise; /* bytes */
+  uint32_t damaged;
+  uint32_t bare; /* without a signature */
+  uint32_t forged;
+  uint32_t replayed;
+  uint32_t unsaved; /* timestamp could not be kept, or too many senders */
+  uint32_t elsewhere;
+  uint32_t sent;
+  uint32_t unsent;
+} sm_link_counts;
+
+/* Timestamps of one sender. */
+typedef struct {
+  uint64_t last;
+  uint8_t system;
+  uint8_t component;
+  uint8_t link;
+} sm_link_stream;
+
+typedef struct {
+  sm_store *store;
+  sm_link_output output;
+  void *context;
+  uint64_t floor; /* least timestamp that was not used before the last reset */
+  uint64_t timestamp;
+  sm_link_stream streams[SM_LINK_STREAMS];
+  sm_link_counts counts;
+  uint16_t filled; /* bytes of `frame` */
+  uint16_t done;   /* of them those of the message handed out */
+  uint8_t system;
+  uint8_t sequence;
+  bool has_key;
+  uint8_t key[SM_DIGEST];
+  uint8_t frame[SM_LINK_FRAME];
+} sm_link;
+
+typedef struct {
+  uint32_t id; /* MAVLINK_MSG_ID_… */
+  uint8_t system;
+  uint8_t component;
+  uint8_t size;           /* bytes of the payload as sent; zeros at its end are left out */
+  bool trusted;           /* signed with the key and not heard before */
+  const uint8_t *payload; /* until the next sm_link_take */
+} sm_message;
+
+/* Starts a link. `system` is that of this board, 1 … 254, else SM_EARGUMENT; `key` the 32 bytes of the key file, NULL for
+ * none. The store must be open, and stay where it is. */
+SM_CHECKED int sm_link_start(sm_link *l, sm_store *store, uint8_t system, const uint8_t *key, sm_link_output output,
+                             void *context);
+
+/* Takes bytes up to the end of the next message and returns how many. `message->id` is 0 where there was none; go on
+ * with the rest of the bytes, also with none of them, until then. */
+size_t sm_link_take(sm_link *l, const uint8_t *from, size_t size, sm_message *message);
+
+/* Copies a message into the mavlink_…_t of its id. */
+void sm_link_read(const sm_message *message, void *to);
+
+/* Sends the mavlink_…_t of an id, signed where there is a key. SM_EARGUMENT for an id that is not in the dialect, SM_EIO
+ * where the line did not take all of it. Where the timestamp cannot be kept it is sent without a signature, so that at
+ * least heartbeats are heard, and the result is that of sm_store_reserve. */
+SM_CHECKED int sm_link_send(sm_link *l, uint32_t id, const void *payload);
+
+#endif

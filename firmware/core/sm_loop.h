@@ -1,0 +1,86 @@
+/* The robot: measurement → gate → update → law → predict → telemetry, the motors in between, and who may do what.
+ *
+ *     port_init();
+ *     sm_loop_start(&loop, &sm_loop_defaults);
+ *     for (;;) {
+ *       sm_loop_turn(&loop);
+ *     }
+ *
+ * A tick is done when a measurement arrives, and half a period after it was due when none does. The filter runs while
+ * armed, running, holding and stopped; the law moves something while running alone.
+ *
+ * On a bench motors and encoders can be those of messages (virtual IO), and time can be that of their stamps (virtual
+ * time): then the board does the same thing for the same messages however long they take, bit for bit. */
+#ifndef SM_LOOP_H
+#define SM_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "controller.h"
+#include "port.h"
+#include "robot.h"
+#include "sm_link.h"
+#include "sm_motor.h"
+#include "sm_schedule.h"
+#include "sm_store.h"
+#include "sm_supervisor.h"
+#include "sm_upload.h"
+
+#define SM_LOOP_MOTORS (SM_AXES > 0 ? SM_AXES : 1)
+#define SM_CALIBRATION 16U /* measurements */
+
+typedef struct {
+  uint8_t system;     /* MAVLink system id */
+  const uint8_t *key; /* 32 bytes, or NULL: nothing but heartbeats is taken */
+  uint32_t late_us;   /* from a measurement to its command: camera, tracker, link */
+  uint32_t watchdog_ms;
+} sm_loop_config;
+
+typedef struct {
+  const sm_loop_config *config;
+  sm_controller controller;
+  sm_schedule schedule;
+  sm_store store;
+  sm_link link;
+  sm_upload upload;
+  sm_supervisor supervisor;
+  sm_motor motors[SM_LOOP_MOTORS];
+  sm_real applied[SM_LOOP_MOTORS]; /* commands of the last tick */
+  int64_t calibration[SM_LOOP_MOTORS];
+  sm_real calibration_low[SM_LOOP_MOTORS];
+  sm_real calibration_high[SM_LOOP_MOTORS];
+  int32_t encoders[PORT_AXES]; /* virtual ones */
+  uint32_t calibrations;
+  uint32_t limited; /* commands limited in range or rate */
+  uint32_t tick;
+  uint32_t gated;
+  uint32_t sequence;
+  uint32_t taken;
+  uint32_t virtual_us;
+  uint32_t due_us;
+  uint32_t motor_us;
+  uint32_t beat_us;
+  uint32_t heard_us;
+  uint32_t lost_before; /* saturations at the begin of the run */
+  uint16_t faults;
+  sm_motion motion;
+  uint8_t schedule_name[SM_STORE_NAME];
+  bool has_schedule;
+  bool uploaded;
+  bool ticking; /* the filter runs: a tick is due at due_us */
+  bool running; /* since the last run command; false again when idle */
+  bool virtual_io;
+  bool virtual_time;
+} sm_loop;
+
+extern const sm_loop_config sm_loop_defaults;
+
+/* Opens the store, tests the controller, and begins to listen. */
+void sm_loop_start(sm_loop *l, const sm_loop_config *config);
+
+/* Takes what has arrived, does what is due, and sleeps if that was nothing. */
+void sm_loop_turn(sm_loop *l);
+
+#endif

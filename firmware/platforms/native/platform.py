@@ -1,0 +1,7 @@
+"""This computer, with its own gcc."""
+
+from platformio.public import PlatformBase
+
+
+class NativePlatform(PlatformBase):
+    """Takes gcc from PATH."""

@@ -1,0 +1,64 @@
+"""Options of a build that platformio.ini cannot say by itself. Environment variables:
+
+STEPMAP_GENERATED  folder with the code of a job; default firmware/generated/suspended_mass
+STEPMAP_KEY        key file of the board (stepmap key); without one the board takes no command
+STEPMAP_SYSTEM     MAVLink system id, 1 to 254; default 1
+STEPMAP_APP        "echo" builds a program that tries the port alone
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+Import("env")  # noqa: F821  (SCons)
+env = env  # noqa: F821
+
+env.Append(CPPDEFINES=[("STEPMAP_BOARD", env.StringifyMacro(env["PIOENV"]))])
+
+if env["PIOPLATFORM"] == "ststm32":
+    machine = [flag for flag in " ".join(env.GetProjectOption("build_flags")).split() if flag.startswith("-m")]
+    env.Append(LINKFLAGS=[*machine, "-nostartfiles", "--specs=nano.specs"])  # build_flags reach the compiler only
+    if env.subst("$UPLOAD_PORT").startswith("/dev/pts/"):
+        env.Append(UPLOAD_FLAGS=["-m", "8n1"])  # the bootloader speaks 8e1; a pseudo terminal refuses parity
+
+sources = env.subst("$SRC_FILTER")
+if os.environ.get("STEPMAP_APP") == "echo":
+    sources = sources.replace("+<main.c>", "+<echo.c>").replace("+<core/>", "")
+    env.Replace(SRC_FILTER=sources)
+if "test" in env["BUILD_TYPE"]:
+    sources = sources.replace("+<core/>", "")  # tests are those of the ports
+    env.Replace(SRC_FILTER=f"{sources} -<main.c> -<echo.c>")  # and each has its own
+
+
+
+def key_header(folder):
+    """The folder of sm_key.h, which holds the key of this board or none; readable for its owner only."""
+    folder = folder / "key"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "sm_key.h"
+    text = "/* This board has no key: it takes nothing but heartbeats. */\n"
+    if os.environ.get("STEPMAP_KEY"):
+        words = Path(os.environ["STEPMAP_KEY"]).read_text().split()
+        digits = next((w for w in words if len(w) == 64 and not set(w) - set("0123456789abcdefABCDEF")), None)
+        if digits is None:
+            raise SystemExit(f"{os.environ['STEPMAP_KEY']} holds no key of 64 hexadecimal digits: run `stepmap key`")
+        text = "#define SM_KEY {" + ", ".join(f"0x{digits[i:i+2]}" for i in range(0, 64, 2)) + "}\n"
+    if not path.is_file() or path.read_text() != text:
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(text)
+    return str(folder)
+
+
+generated = Path(os.environ.get("STEPMAP_GENERATED", "firmware/generated/suspended_mass")).resolve()
+dialect = Path("build", "dialect")
+by_cmake = env["PIOPLATFORM"] == "espressif32"  # firmware/CMakeLists.txt has its sources
+if "+<core/>" in sources or (by_cmake and generated.is_dir()):
+    if not (generated / "controller.h").is_file():
+        raise SystemExit(f"no controller.h in {generated}: run `stepmap generate JOB` and set STEPMAP_GENERATED")
+    subprocess.run([env.subst("$PYTHONEXE"), "tools/mavgen.py", "--out", str(dialect)], check=True)
+    env.Append(CPPDEFINES=[("STEPMAP_SYSTEM", os.environ.get("STEPMAP_SYSTEM", "1"))])
+    env.Append(CPPPATH=[key_header(Path(env.subst("$BUILD_DIR")))])
+    if not by_cmake:
+        env.Append(CPPPATH=[str(generated)], CCFLAGS=["-isystem", str(dialect / "c")])
+        env.BuildSources(str(Path("$BUILD_DIR", "generated")), str(generated))

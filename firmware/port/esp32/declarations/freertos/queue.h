@@ -1,0 +1,4 @@
+#pragma once
+#include "freertos/FreeRTOS.h"
+BaseType_t xQueueReceive(QueueHandle_t queue, void *item, TickType_t ticks);
+BaseType_t xQueuePeek(QueueHandle_t queue, void *item, TickType_t ticks);

@@ -1,0 +1,12 @@
+/* Between the files of this folder. */
+#ifndef ESP32_H
+#define ESP32_H
+
+#include <stdint.h>
+
+void serial_init(void);
+void motors_init(void);
+void encoders_init(void);
+void regions_init(void);
+
+#endif

@@ -1,0 +1,62 @@
+/* Two motors: PWM from LEDC, direction and enable from plain pins. */
+#include "driver/gpio.h"
+#include "driver/ledc.h"
+#include "esp32.h"
+#include "pins.h"
+#include "port.h"
+
+#define PWM_HZ 20000U
+#define PWM_FULL 2048 /* 11 bits, the finest at this frequency */
+
+static bool enabled;
+
+static void output(int pin) {
+  const gpio_config_t config = {.pin_bit_mask = UINT64_C(1) << (unsigned)pin, .mode = GPIO_MODE_OUTPUT};
+  ESP_ERROR_CHECK(gpio_set_level((gpio_num_t)pin, 0));
+  ESP_ERROR_CHECK(gpio_config(&config));
+}
+
+void motors_init(void) {
+  output(PINS.enable);
+  const ledc_timer_config_t timer = {.speed_mode = LEDC_LOW_SPEED_MODE,
+                                     .duty_resolution = LEDC_TIMER_11_BIT,
+                                     .timer_num = LEDC_TIMER_0,
+                                     .freq_hz = PWM_HZ,
+                                     .clk_cfg = LEDC_AUTO_CLK};
+  ESP_ERROR_CHECK(ledc_timer_config(&timer));
+  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
+    const ledc_channel_config_t channel = {.gpio_num = PINS.pwm[axis],
+                                           .speed_mode = LEDC_LOW_SPEED_MODE,
+                                           .channel = (ledc_channel_t)axis,
+                                           .timer_sel = LEDC_TIMER_0,
+                                           .duty = 0};
+    output(PINS.direction[axis]);
+    ESP_ERROR_CHECK(ledc_channel_config(&channel));
+  }
+}
+
+static void set_duty(unsigned axis, uint32_t duty) {
+  (void)ledc_set_duty(LEDC_LOW_SPEED_MODE, (ledc_channel_t)axis, duty);
+  (void)ledc_update_duty(LEDC_LOW_SPEED_MODE, (ledc_channel_t)axis);
+}
+
+void port_enable(bool on) {
+  if (!on) {
+    (void)gpio_set_level((gpio_num_t)PINS.enable, 0);
+    for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
+      set_duty(axis, 0);
+    }
+  } else if (!enabled) {
+    (void)gpio_set_level((gpio_num_t)PINS.enable, 1);
+  }
+  enabled = on;
+}
+
+void port_drive(unsigned axis, int32_t effort) {
+  if (!enabled || axis >= PORT_AXES) {
+    return;
+  }
+  const uint32_t size = effort < 0 ? 0U - (uint32_t)effort : (uint32_t)effort;
+  (void)gpio_set_level((gpio_num_t)PINS.direction[axis], effort < 0);
+  set_duty(axis, (size < 1000U ? size : 1000U) * PWM_FULL / 1000U);
+}

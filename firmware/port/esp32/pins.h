@@ -1,0 +1,35 @@
+/* Pins; docs/boards.md has the table. */
+#ifndef PINS_H
+#define PINS_H
+
+#include "port.h"
+#include "sdkconfig.h"
+
+typedef struct {
+  int serial_send;
+  int serial_receive;
+  int enable;
+  int pwm[PORT_AXES];
+  int direction[PORT_AXES];
+  int encoder[PORT_AXES][2];
+} esp32_pins;
+
+#if CONFIG_IDF_TARGET_ESP32
+static const esp32_pins PINS = {.serial_send = 1,
+                                .serial_receive = 3,
+                                .enable = 23,
+                                .pwm = {18, 19},
+                                .direction = {21, 22},
+                                .encoder = {{32, 33}, {25, 26}}};
+#elif CONFIG_IDF_TARGET_ESP32C3
+static const esp32_pins PINS = {.serial_send = 21,
+                                .serial_receive = 20,
+                                .enable = 10,
+                                .pwm = {4, 5},
+                                .direction = {6, 8},
+                                .encoder = {{0, 1}, {3, 7}}};
+#else
+#error "no pins for this chip"
+#endif
+
+#endif

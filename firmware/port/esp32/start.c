@@ -1,0 +1,55 @@
+/* Start, time, watchdog and restart, on ESP-IDF 5.1 or newer. */
+#include "esp32.h"
+#include "esp_system.h"
+#include "esp_task_wdt.h"
+#include "esp_timer.h"
+#include "port.h"
+
+int main(void);
+void app_main(void);
+
+void app_main(void) { (void)main(); }
+
+void port_init(void) {
+  motors_init();
+  encoders_init();
+  serial_init();
+  regions_init();
+}
+
+/* A panic counts as unknown, so it is never taken for a restart that was asked for. */
+port_reset port_reset_reason(void) {
+  switch (esp_reset_reason()) {
+  case ESP_RST_POWERON:
+    return PORT_RESET_POWER;
+  case ESP_RST_EXT:
+    return PORT_RESET_PIN;
+  case ESP_RST_SW:
+    return PORT_RESET_SOFTWARE;
+  case ESP_RST_INT_WDT:
+  case ESP_RST_TASK_WDT:
+  case ESP_RST_WDT:
+    return PORT_RESET_WATCHDOG;
+  case ESP_RST_BROWNOUT:
+    return PORT_RESET_BROWNOUT;
+  default:
+    return PORT_RESET_UNKNOWN;
+  }
+}
+
+uint32_t port_micros(void) { return (uint32_t)esp_timer_get_time(); }
+
+void port_watchdog_start(uint32_t timeout_ms) {
+  const esp_task_wdt_config_t config = {.timeout_ms = timeout_ms, .idle_core_mask = 0, .trigger_panic = true};
+  if (esp_task_wdt_init(&config) != ESP_OK) {
+    (void)esp_task_wdt_reconfigure(&config); /* ESP-IDF has started it already */
+  }
+  (void)esp_task_wdt_add(NULL);
+}
+
+void port_watchdog_feed(void) { (void)esp_task_wdt_reset(); }
+
+_Noreturn void port_restart(void) {
+  port_enable(false);
+  esp_restart();
+}

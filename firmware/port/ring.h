@@ -1,0 +1,48 @@
+/* A queue of bytes between one writer and one reader, one of which may be an interrupt.
+ *
+ * `put` belongs to the writer and `taken` to the reader; both count for ever and wrap, so a full queue and an empty one
+ * differ. `room` is a power of two. */
+#ifndef RING_H
+#define RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  uint8_t *bytes;
+  uint32_t room;
+  volatile uint32_t put;
+  volatile uint32_t taken;
+} ring;
+
+/* Inlined everywhere, so that code which runs from RAM while flash is busy calls nothing in flash. */
+#define RING_INLINE static inline __attribute__((always_inline))
+
+/* Bytes that wait to be taken. */
+RING_INLINE uint32_t ring_waiting(const ring *r) { return r->put - r->taken; }
+
+/* False where the queue is full; the byte is then lost. */
+RING_INLINE bool ring_put(ring *r, uint8_t byte) {
+  const uint32_t put = r->put;
+  if (put - r->taken >= r->room) {
+    return false;
+  }
+  r->bytes[put & (r->room - 1U)] = byte;
+  r->put = put + 1U; /* after the byte: the reader may look at any moment */
+  return true;
+}
+
+/* Takes up to `room` bytes; returns how many. */
+RING_INLINE size_t ring_take(ring *r, uint8_t *to, size_t room) {
+  const uint32_t first = r->taken;
+  const uint32_t waiting = r->put - first;
+  const size_t count = waiting < room ? waiting : room;
+  for (size_t i = 0; i < count; ++i) {
+    to[i] = r->bytes[(first + (uint32_t)i) & (r->room - 1U)];
+  }
+  r->taken = first + (uint32_t)count;
+  return count;
+}
+
+#endif

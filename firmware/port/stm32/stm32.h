@@ -1,0 +1,57 @@
+/* Between the files of port/stm32, which every STM32 shares, and those of a family. */
+#ifndef STM32_H
+#define STM32_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "port.h"
+
+/* Frequencies, in Hz. */
+typedef struct {
+  uint32_t core;
+  uint32_t serial; /* what USART1 divides */
+  uint32_t timers; /* what TIM2 to TIM4 count */
+} clocks;
+
+/* A region in flash: its first byte, its size and what selects it for erasing. */
+typedef struct {
+  uint32_t start;
+  size_t bytes;
+  uint32_t page;
+} flash_region;
+
+/* Memory that no reset clears: neither zeroed nor filled by the start-up code. */
+#define KEPT __attribute__((section(".noinit")))
+
+/* What a family provides. */
+extern const clocks chip_full;                        /* with the PLL */
+extern const clocks chip_internal;                    /* without */
+uint32_t chip_pll(bool crystal);                      /* sets the PLL up to give that; returns RCC_CFGR for it */
+void chip_pins(void);                                 /* clocks of the peripherals, pins; motors off */
+void chip_enable(bool on);                            /* the pin of the power stages */
+void chip_direction(unsigned axis, bool backwards);   /* the direction pin of one motor */
+bool chip_flash_writable(void);                       /* whether there is a flash interface that answers */
+extern const flash_region chip_regions[PORT_REGIONS]; /* where flash keeps them */
+int chip_flash_erase(uint32_t page);                  /* flash is unlocked */
+int chip_flash_write(uint32_t address, const uint8_t *from, size_t size);
+
+/* What they share. */
+clocks clocks_init(void); /* the fastest clock there is; every wait is bounded */
+void time_init(uint32_t core_hz);
+void serial_init(uint32_t serial_hz);
+void motors_init(uint32_t timers_hz);
+void motors_off(void);      /* at once, from anywhere */
+void encoders_sample(void); /* every millisecond: extends 16-bit counters */
+void reset_init(void);      /* takes the reset flags */
+void regions_init(void);
+
+void serial_poll(void);      /* takes a byte that has come; runs from RAM */
+void time_lost(uint32_t ms); /* milliseconds whose interrupts were missed */
+
+/* Writes `value`, which starts a flash operation, and waits for its end at most `limit_ms`; meanwhile feeds the
+ * watchdog, receives and keeps the time. `half` writes 16 bits. Runs from RAM. Returns 0, or -1 when out of time. */
+int flash_run(uint32_t where, uint32_t value, bool half, uint32_t limit_ms);
+
+#endif

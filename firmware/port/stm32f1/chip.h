@@ -1,0 +1,25 @@
+/* STM32F100: what differs between families. Addresses and bits from RM0041. */
+#ifndef CHIP_H
+#define CHIP_H
+
+#define CHIP_FPU 0
+#define CHIP_USART1 0x40013800U
+#define CHIP_WATCHDOG_HZ 40000U
+
+#define CHIP_RCC 0x40021000U
+#define CHIP_RCC_CFGR 0x04U
+#define CHIP_RCC_CSR 0x24U
+
+#define CHIP_FLASH 0x40022000U
+#define CHIP_FLASH_BUSY BIT(0)
+#define CHIP_FLASH_ERRORS (BIT(2) | BIT(4))
+#define CHIP_FLASH_LOCK BIT(7)
+
+/* Sizes of queues, and of what stands in for regions where flash cannot be written. 8 KiB of RAM leave no room for
+ * banks: the schedule is compiled in. */
+#define CHIP_RECEIVE_BYTES 256U
+#define CHIP_SEND_BYTES 256U
+#define CHIP_RAM_BANK_BYTES 0U
+#define CHIP_RAM_JOURNAL_BYTES 128U
+
+#endif

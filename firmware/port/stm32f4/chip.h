@@ -1,0 +1,24 @@
+/* STM32F405: what differs between families. Addresses and bits from RM0090. */
+#ifndef CHIP_H
+#define CHIP_H
+
+#define CHIP_FPU 1
+#define CHIP_USART1 0x40011000U
+#define CHIP_WATCHDOG_HZ 32000U
+
+#define CHIP_RCC 0x40023800U
+#define CHIP_RCC_CFGR 0x08U
+#define CHIP_RCC_CSR 0x74U
+
+#define CHIP_FLASH 0x40023C00U
+#define CHIP_FLASH_BUSY BIT(16)
+#define CHIP_FLASH_ERRORS (BIT(1) | BIT(4) | BIT(5) | BIT(6) | BIT(7))
+#define CHIP_FLASH_LOCK BIT(31)
+
+/* Sizes of queues, and of what stands in for regions where flash cannot be written */
+#define CHIP_RECEIVE_BYTES 1024U
+#define CHIP_SEND_BYTES 1024U
+#define CHIP_RAM_BANK_BYTES 40960U
+#define CHIP_RAM_JOURNAL_BYTES 1024U
+
+#endif

@@ -1,0 +1,1 @@
+"""Robots on the bench: boards, links, plants and what they report."""

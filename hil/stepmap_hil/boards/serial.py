@@ -1,0 +1,63 @@
+"""A board at a serial port."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal
+
+import serial
+
+from stepmap_hil.board import Board, BoardError
+
+if TYPE_CHECKING:
+    from stepmap_hil.link import Port
+
+BAUD = 460800
+PULSE = 0.1  # s that a reset line is held
+
+
+class SerialBoard(Board):
+    """Whatever answers at `port`: a device or any address pyserial understands.
+
+    `reset_line` is the line of the adapter that is wired to the board's reset, if one is.
+    """
+
+    def __init__(
+        self, port: str, *, baud: int = BAUD, reset_line: Literal["rts", "dtr"] | None = None, name: str | None = None
+    ) -> None:
+        self.port = port
+        self.baud = baud
+        self.reset_line = reset_line
+        self.name = name or port
+        self._serial: serial.Serial | None = None
+
+    def open(self) -> Port:
+        if self._serial is None:
+            try:
+                self._serial = serial.serial_for_url(self.port, self.baud)
+            except (serial.SerialException, ValueError) as error:
+                raise BoardError(
+                    f"{self.port} cannot be opened: {error}",
+                    command=f"open {self.port} at {self.baud} baud",
+                    log="",
+                    remedy="is it plugged in, is no other program using it, and is your user in the group dialout?",
+                ) from error
+        return self._serial
+
+    def reset(self) -> None:
+        if self.reset_line is None:
+            raise BoardError(
+                f"{self.name} has no reset line",
+                command=f"reset {self.name}",
+                log="",
+                remedy='press its button, or wire RTS or DTR to its reset and give reset_line="rts" or "dtr"',
+            )
+        self.open()
+        for level in (True, False):
+            setattr(self._serial, self.reset_line, level)
+            time.sleep(PULSE)
+
+    def close(self) -> None:
+        if self._serial is not None:
+            self._serial.close()
+        self._serial = None

@@ -1,0 +1,68 @@
+"""Raw words of messages and numbers in SI units: what ``signals.json`` of a generated controller says about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+
+FORMAT = "stepmap-controller-1"
+
+
+@dataclass(frozen=True)
+class Words:
+    """The fields of a controller by role, and their formats."""
+
+    system: str
+    model: bytes
+    scalar: str
+    period: float
+    fields: dict[str, list[dict[str, Any]]]  # by role: name, label, unit, bits
+    axes: tuple[dict[str, float], ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Words:
+        """Of a folder of generated code."""
+        path = folder / "signals.json"
+        try:
+            return cls.parse(json.loads(path.read_text()))
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelError(f"{path} cannot be read ({error}); run stepmap generate again") from None
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> Words:
+        if document.get("format") != FORMAT:
+            raise ValueError(f"it is not of the format {FORMAT}")
+        fields: dict[str, list[dict[str, Any]]] = {}
+        for field in document["fields"]:
+            fields.setdefault(field["role"], []).append(field)
+        model, axes = bytes.fromhex(document["model"]), tuple(document["axes"])
+        return cls(document["system"], model, document["scalar"], document["period"], fields, axes)
+
+    def names(self, role: str) -> list[str]:
+        return [field["label"] for field in self.fields.get(role, [])]
+
+    def encode(self, role: str, values: Array | Sequence[float]) -> list[int]:
+        """Numbers as words; those too large for their format become the largest."""
+        if self.scalar != "fixed32":
+            return [int(word) for word in np.asarray(values, "<f4").view("<i4")]
+        bits = np.array([field["bits"] for field in self.fields[role]], dtype=float)
+        top = 2.0**31 - 1
+        return [int(word) for word in np.clip(np.rint(np.asarray(values) * 2.0**bits), -top, top)]
+
+    def decode(self, role: str, words: Sequence[int]) -> Array:
+        """Words as numbers; more words than there are fields are ignored."""
+        known = self.fields.get(role, [])
+        used = np.array(words[: len(known)], dtype="<i4")
+        if self.scalar != "fixed32":
+            return used.view("<f4").astype(float)
+        bits = np.array([field["bits"] for field in known], dtype=float)
+        scaled: Array = used * 2.0**-bits
+        return scaled

@@ -1,0 +1,296 @@
+"""An STM32 whose registers answer as the reference manuals say, for code that QEMU never reaches.
+
+The processor is Unicorn's; clocks, flash interface, serial port and SysTick are modelled here, from RM0090 and RM0041,
+not from the port they test. Everything else is memory. Functions of the port are called one at a time, and interrupts
+when a test says so.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import unicorn as uc
+from unicorn import arm_const as arm
+
+ROOT = Path(__file__).parents[2]
+PORT = ROOT / "firmware" / "port"
+FLASH, RAM, PERIPHERALS, PROCESSOR = 0x08000000, 0x20000000, 0x40000000, 0xE000E000
+SYST_CSR, SYST_CVR, ICSR, AIRCR = 0xE000E010, 0xE000E018, 0xE000ED04, 0xE000ED0C
+RETURN = 0x20000  # where a called function returns to: nothing is there
+
+
+@dataclass(frozen=True)
+class Family:
+    """What differs, straight from the manuals."""
+
+    folder: str
+    script: str
+    flags: tuple[str, ...]
+    cpu: int
+    flash_bytes: int
+    ram_bytes: int
+    sectors: tuple[int, ...]
+    usart: int
+    rcc: int
+    cfgr: int
+    csr: int
+    flash_registers: int
+    lock: int
+    busy: int
+    errors: int
+    width: int
+    """Bytes that are programmed at once."""
+
+
+KIB = 1024
+FAMILIES = {
+    "stm32f405": Family(
+        folder="stm32f4",
+        script="stm32f405.ld",
+        flags=("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+        cpu=arm.UC_CPU_ARM_CORTEX_M4,
+        flash_bytes=1024 * KIB,
+        ram_bytes=128 * KIB,
+        sectors=(16 * KIB,) * 4 + (64 * KIB,) + (128 * KIB,) * 7,
+        usart=0x40011000,
+        rcc=0x40023800,
+        cfgr=0x40023808,
+        csr=0x40023874,
+        flash_registers=0x40023C00,
+        lock=1 << 31,
+        busy=1 << 16,
+        errors=0xF2,
+        width=4,
+    ),
+    "stm32f100": Family(
+        folder="stm32f1",
+        script="stm32f100.ld",
+        flags=("-mcpu=cortex-m3",),
+        cpu=arm.UC_CPU_ARM_CORTEX_M3,
+        flash_bytes=128 * KIB,
+        ram_bytes=8 * KIB,
+        sectors=(KIB,) * 128,
+        usart=0x40013800,
+        rcc=0x40021000,
+        cfgr=0x40021004,
+        csr=0x40021024,
+        flash_registers=0x40022000,
+        lock=1 << 7,
+        busy=1 << 0,
+        errors=0x14,
+        width=2,
+    ),
+}
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
+
+
+@cache
+def image(name: str) -> tuple[bytes, dict[str, int]]:
+    """The port with nothing left out, and where its functions are."""
+    family = FAMILIES[name]
+    _folders.append(tempfile.TemporaryDirectory(prefix="stepmap-model-"))
+    elf = Path(_folders[-1].name) / "port.elf"
+    folders = (PORT / "stm32", PORT / family.folder)
+    subprocess.run(
+        [
+            *("arm-none-eabi-gcc", "-std=c11", "-Os", "-mthumb", *family.flags, "-nostartfiles", "--specs=nano.specs"),
+            *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", f'-DSTEPMAP_BOARD="{name}"'),
+            *(f"-I{folder}" for folder in (ROOT / "firmware" / "core", PORT, *folders)),
+            *(file for folder in folders for file in sorted(folder.glob("*.c"))),
+            *(ROOT / "firmware" / "test" / "test_restart" / "test_restart.c", ROOT / "firmware" / "test" / "check.c"),
+            *(f"-I{ROOT / 'firmware' / 'test'}", f"-L{PORT / 'stm32'}", "-T", PORT / family.folder / family.script),
+            *("-o", elf),
+        ],
+        check=True,
+    )
+    subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", elf, elf.with_suffix(".bin")], check=True)
+    symbols = subprocess.run(["arm-none-eabi-nm", elf], capture_output=True, text=True, check=True).stdout
+    return elf.with_suffix(".bin").read_bytes(), {
+        line.split()[2]: int(line.split()[0], 16) for line in symbols.splitlines() if len(line.split()) == 3
+    }
+
+
+class Chip:
+    """A chip after power came: crystal and PLL start or not, reset flags as given."""
+
+    def __init__(self, name: str, *, crystal: bool = True, pll: bool = True, flags: int = 0) -> None:
+        self.name = name
+        self.family = FAMILIES[name]
+        self.crystal, self.pll = crystal, pll
+        content, self.symbols = image(name)
+        self.cpu = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
+        self.cpu.ctl_set_cpu_model(self.family.cpu)
+        self.cpu.mem_map(FLASH, self.family.flash_bytes)
+        self.cpu.mem_write(FLASH, content.ljust(self.family.flash_bytes, b"\xff"))
+        self.cpu.mem_map(RAM, self.family.ram_bytes)
+        self.cpu.mem_write(RAM, b"\xa5" * self.family.ram_bytes)  # as good as random
+        self.cpu.mem_map(RETURN, 4 * KIB)
+        for base, size in ((PERIPHERALS, 0x30000), (PROCESSOR, 0x1000)):
+            self.cpu.mmio_map(base, size, self._read, base, self._write, base)
+        end = FLASH + self.family.flash_bytes
+        self.cpu.hook_add(uc.UC_HOOK_MEM_WRITE, self._program, begin=FLASH, end=end)
+        self.cpu.hook_add(uc.UC_HOOK_CODE, self._fetch, begin=FLASH, end=end)
+        self.reset(flags)
+
+    def reset(self, flags: int) -> None:
+        """All registers as after a reset; RAM and flash keep their content."""
+        self.registers: dict[int, int] = {
+            self.family.rcc: 0x83,
+            self.family.csr: flags,
+            self.family.flash_registers + 0x10: self.family.lock,
+            self.family.usart: 0xC0,
+        }
+        self.writes: list[tuple[int, int]] = []
+        self.busy_reads = 0
+        self.busy_for = 10  # reads of the status that a flash operation takes
+        self.waits = False  # at an instruction in flash that is busy; else that is a problem
+        self.protected = False
+        self.keys: list[int] = []
+        self.heard: list[int] = []  # bytes on their way to the serial port
+        self.sent: list[int] = []
+        self.line_ready = True
+        self.clock = 0  # counts of SysTick
+        self.pace = 1000  # counts that pass with each look at SysTick
+        self.count_flag = False
+        self.problems: list[str] = []
+
+    def start(self) -> None:
+        """What happens between reset and main."""
+        self.cpu.reg_write(arm.UC_ARM_REG_SP, self.symbols["link_stack_top"])
+        self.cpu.emu_start(self.symbols["start_handler"] | 1, self.symbols["main"], count=10_000_000)
+        self.call("port_init")
+
+    def call(self, function: str, *arguments: int) -> int:
+        """What a function returns; it has to return, and must not do what a chip forbids."""
+        for register, value in zip((arm.UC_ARM_REG_R0, arm.UC_ARM_REG_R1, arm.UC_ARM_REG_R2), arguments, strict=False):
+            self.cpu.reg_write(register, value & 0xFFFFFFFF)
+        if len(arguments) == 4:
+            self.cpu.reg_write(arm.UC_ARM_REG_R3, arguments[3] & 0xFFFFFFFF)
+        self.cpu.reg_write(arm.UC_ARM_REG_SP, self.symbols["link_stack_top"])
+        self.cpu.reg_write(arm.UC_ARM_REG_LR, RETURN | 1)
+        self.cpu.emu_start(self.symbols[function] | 1, RETURN, count=20_000_000)
+        if self.cpu.reg_read(arm.UC_ARM_REG_PC) & ~1 != RETURN:
+            self.problems.append(f"{function} does not return")
+        assert not self.problems, self.problems
+        result: int = self.cpu.reg_read(arm.UC_ARM_REG_R0)
+        return result - (1 << 32) if result >> 31 else result
+
+    def run_until_reset(self, function: str) -> None:
+        """Runs a function that ends in a reset."""
+        self.cpu.reg_write(arm.UC_ARM_REG_SP, self.symbols["link_stack_top"])
+        self.cpu.emu_start(self.symbols[function] | 1, 0, count=10_000)
+        assert self.registers.get(AIRCR) == 0x05FA0004
+
+    def put(self, data: bytes) -> int:
+        """An address in RAM with these bytes: far below what the port uses of it, in the stack."""
+        address = RAM + 256
+        self.cpu.mem_write(address, data)
+        return address
+
+    def memory(self, address: int, size: int) -> bytes:
+        return bytes(self.cpu.mem_read(address, size))
+
+    # Registers
+
+    @property
+    def _flash(self) -> dict[str, int]:
+        base = self.family.flash_registers
+        return {"KEYR": base + 4, "SR": base + 0x0C, "CR": base + 0x10, "AR": base + 0x14}
+
+    def _read(self, cpu: Any, offset: int, size: int, base: int) -> int:
+        address = base + offset
+        value = self.registers.get(address, 0)
+        if address == self._flash["SR"]:
+            self.busy_reads = max(0, self.busy_reads - 1)
+            return value | (self.family.busy if self.busy_reads else 0)
+        if address == self.family.usart:
+            return (value & ~0xA0) | (0x80 if self.line_ready else 0) | (0x20 if self.heard else 0)
+        if address == self.family.usart + 4:
+            self.registers[self.family.usart] = value = self.registers[self.family.usart] & ~0x08
+            return self.heard.pop(0) if self.heard else 0
+        if address in (SYST_CSR, SYST_CVR):
+            return self._systick(address)
+        return value
+
+    def _systick(self, address: int) -> int:
+        period = self.registers.get(0xE000E014, 0) + 1
+        before, self.clock = self.clock, self.clock + self.pace
+        if self.clock // period != before // period:
+            self.count_flag = True
+        if address == SYST_CVR:
+            return (period - self.clock % period) % period
+        flag, self.count_flag = self.count_flag, False
+        return self.registers.get(SYST_CSR, 0) | (flag << 16)
+
+    def _write(self, cpu: Any, offset: int, size: int, value: int, base: int) -> None:
+        address = base + offset
+        self.writes.append((address, value))
+        if address == self.family.rcc:
+            value &= ~(1 << 17 | 1 << 25)
+            value |= (1 << 17 if value >> 16 & 1 and self.crystal else 0) | (
+                1 << 25 if value >> 24 & 1 and self.pll else 0
+            )
+        elif address == self.family.cfgr:
+            value = (value & ~0xC) | (value & 3) << 2
+        elif address == self.family.csr and value >> 24 & 1:
+            value = 0
+        elif address == self.family.usart + 4:
+            self.sent.append(value & 0xFF)
+            return
+        elif address == self._flash["KEYR"]:
+            self._unlock(value)
+            return
+        elif address == self._flash["SR"]:
+            value = self.registers.get(address, 0) & ~value
+        elif address == self._flash["CR"]:
+            self._control(value)
+            return
+        self.registers[address] = value
+        if address == AIRCR:
+            cpu.emu_stop()
+
+    def _unlock(self, key: int) -> None:
+        self.keys.append(key)
+        if self.keys[-2:] == [0x45670123, 0xCDEF89AB]:
+            self.registers[self._flash["CR"]] &= ~self.family.lock
+
+    def _control(self, value: int) -> None:
+        if self.registers[self._flash["CR"]] & self.family.lock:
+            return  # a locked register takes nothing
+        self.registers[self._flash["CR"]] = value
+        if self.name == "stm32f405" and value & (1 << 16):
+            self._erase(value >> 3 & 15, value & 2)
+        if self.name == "stm32f100" and value & (1 << 6):
+            self._erase((self.registers[self._flash["AR"]] - FLASH) // KIB, value & 2)
+
+    def _erase(self, sector: int, asked: int) -> None:
+        if not asked or self.protected:
+            self.registers[self._flash["SR"]] = 1 << 4
+            return
+        start, size = sum(self.family.sectors[:sector]), self.family.sectors[sector]
+        self.cpu.mem_write(FLASH + start, b"\xff" * size)
+        self.busy_reads = self.busy_for
+
+    def _program(self, cpu: Any, access: int, address: int, size: int, value: int, data: Any) -> None:
+        control = self.registers[self._flash["CR"]]
+        words = self.name == "stm32f100" or control >> 8 & 3 == 2
+        if control & self.family.lock or not control & 1 or size != self.family.width or not words:
+            self.problems.append(f"a write of {size} bytes to flash at {address:#x}, CR {control:#x}")
+        if self.busy_reads:
+            self.problems.append("a write to flash that is busy")
+        if self.memory(address, size) != b"\xff" * size:
+            self.problems.append(f"a write to flash that is not erased, at {address:#x}")
+        self.busy_reads = self.busy_for
+
+    def _fetch(self, cpu: Any, address: int, size: int, data: Any) -> None:
+        if self.busy_reads and self.waits:
+            self.busy_reads = 0
+        elif self.busy_reads:
+            self.problems.append(f"code at {address:#x} runs in flash that is busy")
+            cpu.emu_stop()
