@@ -39,9 +39,10 @@ test: check ## run all checks, then all tests
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh
 
-bench: setup ## measure the core and the optimizer
+bench: setup ## measure the core, the optimizer and the generated code
 	$(BIN)/python tests/bench/core.py
 	$(BIN)/python tests/bench/optimal.py
+	$(BIN)/python tests/bench/codegen.py
 
 lock: ## pin the newest packages pyproject.toml allows in requirements.lock
 	@PYTHON='$(PYTHON)' tools/lock.sh
