@@ -9,7 +9,10 @@
 #define BEAT_US 200000U
 #define LINK_US 1000000U
 #define CHUNK 64U
-#define CATCH_UP 30U /* ticks without a measurement that are made up for at once */
+#define CATCH_UP 30U      /* ticks without a measurement that are made up for at once */
+#define STATUS_BEATS 10U  /* heartbeats to a LINK_STATUS */
+#define RESTART_US 20000U /* so that the answer still leaves */
+#define HALF_PERIOD ((int32_t)(SM_PERIOD_US / 2U))
 
 static const uint8_t MODEL[8] = SM_MODEL_DIGEST;
 static const sm_motor_config MOTORS[SM_LOOP_MOTORS] = SM_MOTOR_CONFIGS;
@@ -86,7 +89,12 @@ static const sm_real AXIS_SCALE[SM_LOOP_MOTORS] = SM_AXIS_SCALE;
 
 static sm_real state_as_command(const sm_controller *c, unsigned i) { return c->x[(unsigned)COMMAND_STATE[i]]; }
 static sm_real channel_as_command(const sm_controller *c, unsigned i) { return c->z[(unsigned)COMMAND_CHANNEL[i]]; }
-static int32_t as_motor(unsigned i, sm_real command) { return (int32_t)(command * AXIS_SCALE[i]); }
+
+static int32_t as_motor(unsigned i, sm_real command) {
+  const sm_real v = command * AXIS_SCALE[i];
+  const sm_real most = (sm_real)SM_MOTOR_TRAVEL; /* a NaN becomes a limit, too */
+  return v > -most ? (int32_t)(v < most ? v : most) : -SM_MOTOR_TRAVEL;
+}
 
 static sm_real limited(unsigned i, sm_real wanted, sm_real last, uint32_t *count) {
   sm_real v = wanted > LOW[i] ? wanted : LOW[i]; /* a NaN becomes the limit */
@@ -126,6 +134,16 @@ static sm_real from_word(int32_t v) {
 
 static uint32_t now_us(const sm_loop *l) { return l->virtual_time ? l->virtual_us : port_micros(); }
 
+/* Virtual time passes as much as stamps do, wherever they begin. It never goes back. */
+static void pass_time(sm_loop *l, uint32_t stamp_us) {
+  const uint32_t passed = stamp_us - l->stamp_us;
+  if (!l->stamped || (int32_t)passed > 0) {
+    l->virtual_us += l->stamped ? passed : 0U;
+    l->stamp_us = stamp_us;
+    l->stamped = true;
+  }
+}
+
 static size_t output(void *context, const uint8_t *from, size_t size) {
   (void)context;
   return port_send(from, size);
@@ -164,15 +182,16 @@ static void heartbeat(sm_loop *l) {
   say(l, MAVLINK_MSG_ID_HEARTBEAT, &m);
 }
 
-static void telemetry(sm_loop *l, uint32_t tick_us, uint32_t wait_us) {
+static uint16_t short_time(uint32_t us) { return (uint16_t)(us < UINT16_MAX ? us : UINT16_MAX); }
+
+static mavlink_telemetry_t telemetry(const sm_loop *l, uint32_t wait_us) {
   mavlink_telemetry_t m = {
-      .stamp_us = now_us(l),
+      .stamp_us = l->virtual_time ? l->stamp_us : port_micros(),
       .tick = l->tick,
       .sequence = l->sequence,
       .saturations = l->controller.lost - l->lost_before,
       .gated = l->gated,
-      .tick_us = (uint16_t)(tick_us < 65535U ? tick_us : 65535U),
-      .wait_us = (uint16_t)(wait_us < 65535U ? wait_us : 65535U),
+      .wait_us = short_time(wait_us),
       .faults = l->faults,
       .taken = (uint16_t)l->taken,
       .state = (uint8_t)l->supervisor.state,
@@ -187,7 +206,7 @@ static void telemetry(sm_loop *l, uint32_t tick_us, uint32_t wait_us) {
   for (unsigned i = 0; i < SM_NX && i < 16U; i++) {
     m.estimate[i] = as_word(l->controller.x[i]);
   }
-  say(l, MAVLINK_MSG_ID_TELEMETRY, &m);
+  return m;
 }
 
 /* Schedule --------------------------------------------------------------------------------------------------------- */
@@ -357,21 +376,26 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us) {
   }
   statistics(l, l->taken);
   obey(l);
-  command(l, l->config->late_us + (begin - arrived_us));
+  const uint32_t wait_us = begin - arrived_us;
+  command(l, l->config->late_us + (l->virtual_time ? 0U : wait_us));
   obey(l);
-  telemetry(l, port_micros() - begin, begin - arrived_us);
+  mavlink_telemetry_t message = telemetry(l, wait_us); /* before the estimate moves on */
   sm_predict(&l->controller);
+  const uint32_t took_us = port_micros() - begin;
+  message.tick_us = short_time(took_us);
+  say(l, MAVLINK_MSG_ID_TELEMETRY, &message);
   if (l->running) {
     l->tick++;
   }
-  if (!l->virtual_time && port_micros() - begin > SM_PERIOD_US) {
+  if (!l->virtual_time && took_us > SM_PERIOD_US) {
     (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_OVERRUN});
   }
 }
 
 /* Ticks that are half a period late are done without a measurement. After a long silence only the last of them are. */
 static void catch_up(sm_loop *l) {
-  for (unsigned k = 0; l->ticking && (int32_t)(now_us(l) - l->due_us) > (int32_t)(SM_PERIOD_US / 2U); k++) {
+  for (unsigned k = 0; l->ticking && (int32_t)(now_us(l) - l->due_us) > HALF_PERIOD; k++) {
+    port_watchdog_feed();
     if (k == CATCH_UP) {
       l->due_us = now_us(l);
       break;
@@ -387,18 +411,18 @@ static void take_encoders(sm_loop *l, const sm_message *message) {
   if (!l->virtual_io) {
     return;
   }
-  const uint32_t dt = m.stamp_us - l->motor_us;
-  l->motor_us = m.stamp_us;
-  if (l->virtual_time && (int32_t)(m.stamp_us - l->virtual_us) > 0) {
-    l->virtual_us = m.stamp_us;
-  }
+  const int32_t since = (int32_t)(m.stamp_us - l->encoders_us);
+  const uint32_t dt = !l->paced ? MOTOR_US : since > 0 ? (uint32_t)since : 0U;
+  l->encoders_us = m.stamp_us;
+  l->paced = true;
+  pass_time(l, m.stamp_us);
   memcpy(l->encoders, m.counts, sizeof l->encoders);
   (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_POLL});
   obey(l);
   catch_up(l);
   mavlink_virtual_actuator_t answer = {.stamp_us = m.stamp_us};
   for (unsigned i = 0; i < SM_AXES && i < PORT_AXES; i++) {
-    answer.effort[i] = (int16_t)effort_of(l, i, dt < 100000U ? dt : 100000U);
+    answer.effort[i] = (int16_t)effort_of(l, i, dt);
   }
   answer.enabled = l->motion != SM_MOTION_OFF;
   say(l, MAVLINK_MSG_ID_VIRTUAL_ACTUATOR, &answer);
@@ -424,8 +448,8 @@ static void calibrate(sm_loop *l, uint32_t valid) {
     const bool first = l->calibrations == 1U;
     l->calibration_low[i] = first || v < l->calibration_low[i] ? v : l->calibration_low[i];
     l->calibration_high[i] = first || v > l->calibration_high[i] ? v : l->calibration_high[i];
-    const int32_t spread = as_motor(i, l->calibration_high[i]) - as_motor(i, l->calibration_low[i]);
-    still = still && spread < 4 * MOTORS[i].following;
+    const int64_t spread = (int64_t)as_motor(i, l->calibration_high[i]) - as_motor(i, l->calibration_low[i]);
+    still = still && spread < INT64_C(4) * MOTORS[i].following;
   }
   if (!still) {
     (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATION_FAILED});
@@ -442,12 +466,12 @@ static void calibrate(sm_loop *l, uint32_t valid) {
 static void take_measurement(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
   mavlink_measurement_t m;
   sm_link_read(message, &m);
-  if (l->virtual_time && (int32_t)(m.stamp_us - l->virtual_us) > 0) {
-    l->virtual_us = m.stamp_us;
-  }
+  pass_time(l, m.stamp_us);
   const uint32_t stamp = now_us(l);
   catch_up(l);
-  if (!sm_is_new(&l->supervisor, stamp, m.sequence, stamp)) {
+  /* One that comes after its tick was done without it would make one tick too many. */
+  const bool early = l->ticking && (int32_t)(l->due_us - stamp) > HALF_PERIOD;
+  if (early || !sm_is_new(&l->supervisor, stamp, m.sequence, stamp)) {
     (void)sm_supervise(&l->supervisor, stamp, (sm_event){.kind = SM_EVENT_STALE});
     return;
   }
@@ -471,7 +495,7 @@ static void take_measurement(sm_loop *l, const sm_message *message, uint32_t arr
 
 /* Commands of the host --------------------------------------------------------------------------------------------- */
 
-/* The filter begins where the schedule begins, the commands where the motors are. */
+/* The filter begins where the schedule begins, and so do the commands: run is refused where the motors are not. */
 static void begin_filter(sm_loop *l) {
   memset(&l->controller, 0, sizeof l->controller);
   sm_start(&l->controller);
@@ -480,71 +504,121 @@ static void begin_filter(sm_loop *l) {
   }
   l->ticking = true;
   l->running = false;
-  l->due_us = now_us(l) + SM_PERIOD_US;
+  l->due_us = now_us(l);
   l->tick = 0;
   l->gated = 0;
+  l->lost_before = 0;
 }
 
-static void choose_virtual(sm_loop *l, unsigned options) {
-  l->virtual_io = (options & STEPMAP_OPTION_VIRTUAL_IO) != 0U;
+static void begin_run(sm_loop *l) {
+  l->running = true;
+  l->tick = 0;
+  l->gated = 0;
+  l->lost_before = l->controller.lost;
+}
+
+static bool far_from_start(const sm_loop *l) {
+  bool far = false;
+  for (unsigned i = 0; i < SM_AXES; i++) {
+    const int64_t away = (int64_t)as_motor(i, l->applied[i]) - l->motors[i].position;
+    far = far || (COMMAND_STATE[i] >= 0 && (away > MOTORS[i].following || away < -MOTORS[i].following));
+  }
+  return far;
+}
+
+static bool possible(unsigned options) {
   const bool timed = (options & STEPMAP_OPTION_VIRTUAL_TIME) != 0U;
-  if (timed && !l->virtual_time) {
-    l->virtual_us = port_micros();
-  }
-  l->virtual_time = timed;
-  if (l->virtual_io) {
-    port_enable(false);
+  const bool moved_by_messages = (options & STEPMAP_OPTION_VIRTUAL_IO) != 0U;
+  /* Real motors need the real time: the virtual one stands still when the host does. */
+  return (options & ~(unsigned)(STEPMAP_OPTION_VIRTUAL_IO | STEPMAP_OPTION_VIRTUAL_TIME)) == 0U &&
+         (moved_by_messages || !timed);
+}
+
+/* Real motors or those of messages. The zero of the ones is not that of the others. */
+static void choose_virtual(sm_loop *l, unsigned options) {
+  const bool other = l->virtual_io != ((options & STEPMAP_OPTION_VIRTUAL_IO) != 0U);
+  l->virtual_us = now_us(l);
+  l->virtual_io = (options & STEPMAP_OPTION_VIRTUAL_IO) != 0U;
+  l->virtual_time = (options & STEPMAP_OPTION_VIRTUAL_TIME) != 0U;
+  l->stamped = false;
+  l->paced = false;
+  l->motor_us = port_micros();
+  port_enable(false);
+  if (other && l->supervisor.calibrated) {
+    (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATE});
+    (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATION_FAILED});
   }
 }
 
-static void take_command(sm_loop *l, const sm_message *message) {
+/* What the supervisor makes of a command, and what follows from that. */
+static void command_supervisor(sm_loop *l, sm_event_kind kind, unsigned options, mavlink_command_ack_t *answer) {
+  sm_supervisor *s = &l->supervisor;
+  if (s->state == SM_STATE_IDLE && (kind == SM_EVENT_ARM || kind == SM_EVENT_CALIBRATE)) {
+    choose_virtual(l, options);
+  }
+  const sm_state before = s->state;
+  const uint32_t refused = s->refused;
+  (void)sm_supervise(s, now_us(l), (sm_event){.kind = kind, .ready = l->has_schedule});
+  if (s->refused != refused) {
+    answer->result = STEPMAP_RESULT_STATE;
+    answer->reason = (uint8_t)s->refusal;
+    return;
+  }
+  if (kind == SM_EVENT_RESET) {
+    for (unsigned i = 0; i < SM_AXES; i++) {
+      sm_motor_reset(&l->motors[i]);
+    }
+  } else if (before != s->state && s->state == SM_STATE_ARMED) {
+    begin_filter(l);
+  } else if (before != s->state && s->state == SM_STATE_RUNNING) {
+    begin_run(l);
+  } else if (before != s->state && s->state == SM_STATE_CALIBRATING) {
+    l->calibrations = 0;
+    memset(l->calibration, 0, sizeof l->calibration);
+  }
+  answer->reason = (uint8_t)s->reason;
+  obey(l);
+}
+
+static void carry_out(sm_loop *l, const mavlink_command_t *m, mavlink_command_ack_t *answer) {
   static const sm_event_kind events[] = {
       [STEPMAP_COMMAND_ARM] = SM_EVENT_ARM,           [STEPMAP_COMMAND_RUN] = SM_EVENT_RUN,
       [STEPMAP_COMMAND_STOP] = SM_EVENT_STOP,         [STEPMAP_COMMAND_CALIBRATE] = SM_EVENT_CALIBRATE,
       [STEPMAP_COMMAND_RESET_FAULT] = SM_EVENT_RESET,
   };
+  const bool chooses = m->command == STEPMAP_COMMAND_ARM || m->command == STEPMAP_COMMAND_CALIBRATE;
+  if (m->command == STEPMAP_COMMAND_RESTART) {
+    l->restarting = sm_supervised(&l->supervisor).motion == SM_MOTION_OFF;
+    l->restart_us = port_micros();
+    answer->result = l->restarting ? STEPMAP_RESULT_OK : STEPMAP_RESULT_BUSY;
+    answer->reason = (uint8_t)(l->restarting ? l->supervisor.reason : SM_REASON_WRONG_STATE);
+  } else if (m->command == 0U || m->command >= sizeof events / sizeof events[0] || (chooses && !possible(m->options))) {
+    answer->result = STEPMAP_RESULT_ARGUMENT;
+    answer->reason = (uint8_t)l->supervisor.reason;
+  } else if (m->command == STEPMAP_COMMAND_RUN && l->supervisor.state == SM_STATE_ARMED && far_from_start(l)) {
+    answer->result = STEPMAP_RESULT_STATE;
+    answer->reason = (uint8_t)SM_REASON_GATED;
+  } else {
+    command_supervisor(l, events[m->command], m->options, answer);
+  }
+  answer->state = (uint8_t)l->supervisor.state;
+}
+
+/* A command that is repeated because its answer got lost is answered again, and not carried out again. */
+static void take_command(sm_loop *l, const sm_message *message) {
   mavlink_command_t m;
   sm_link_read(message, &m);
-  mavlink_command_ack_t answer = {
-      .token = m.token, .target_system = message->system, .target_component = message->component, .command = m.command};
-  sm_supervisor *s = &l->supervisor;
-  const bool restart = m.command == STEPMAP_COMMAND_RESTART && s->state != SM_STATE_RUNNING;
-  if (restart) {
-    answer.state = (uint8_t)s->state;
-    say(l, MAVLINK_MSG_ID_COMMAND_ACK, &answer);
-    port_enable(false);
-    port_restart();
+  mavlink_command_ack_t *answer = &l->answer;
+  const bool again = answer->command == m.command && answer->token == m.token &&
+                     answer->target_system == message->system && answer->target_component == message->component;
+  if (!again || m.command == 0U) {
+    *answer = (mavlink_command_ack_t){.token = m.token,
+                                      .target_system = message->system,
+                                      .target_component = message->component,
+                                      .command = m.command};
+    carry_out(l, &m, answer);
   }
-  if (m.command == 0U || m.command >= sizeof events / sizeof events[0]) {
-    answer.result = m.command == STEPMAP_COMMAND_RESTART ? STEPMAP_RESULT_BUSY : STEPMAP_RESULT_ARGUMENT;
-  } else {
-    const sm_state before = s->state;
-    const uint32_t refused = s->refused;
-    const bool idle = before == SM_STATE_IDLE;
-    if (idle && (m.command == STEPMAP_COMMAND_ARM || m.command == STEPMAP_COMMAND_CALIBRATE)) {
-      choose_virtual(l, m.options);
-    }
-    (void)sm_supervise(s, now_us(l), (sm_event){.kind = events[m.command], .ready = l->has_schedule});
-    if (before != s->state && s->state == SM_STATE_ARMED) {
-      begin_filter(l);
-    } else if (before != s->state && s->state == SM_STATE_RUNNING && m.command == STEPMAP_COMMAND_RUN) {
-      l->running = true;
-      l->tick = 0;
-      l->lost_before = l->controller.lost;
-    } else if (before != s->state && s->state == SM_STATE_CALIBRATING) {
-      l->calibrations = 0;
-      memset(l->calibration, 0, sizeof l->calibration);
-    } else if (m.command == STEPMAP_COMMAND_RESET_FAULT && s->refused == refused) {
-      for (unsigned i = 0; i < SM_AXES; i++) {
-        sm_motor_reset(&l->motors[i]);
-      }
-    }
-    answer.result = s->refused == refused ? STEPMAP_RESULT_OK : STEPMAP_RESULT_STATE;
-    answer.reason = (uint8_t)(s->refused == refused ? s->reason : s->refusal);
-    obey(l);
-  }
-  answer.state = (uint8_t)s->state;
-  say(l, MAVLINK_MSG_ID_COMMAND_ACK, &answer);
+  say(l, MAVLINK_MSG_ID_COMMAND_ACK, answer);
 }
 
 static void take_ping(sm_loop *l, const sm_message *message) {
@@ -588,7 +662,7 @@ static void take_upload(sm_loop *l, const sm_message *message) {
 }
 
 static void take(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
-  if (!message->trusted) {
+  if (!message->trusted || l->restarting) {
     return;
   }
   l->heard_us = port_micros();
@@ -625,11 +699,18 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
     sm_motor_start(&l->motors[i], port_encoder(i), 0);
   }
   choose_schedule(l);
-  const bool fine = sm_self_test(&l->controller) == 0 && tended == 0 && linked == 0;
-  const sm_event_kind result = fine ? SM_EVENT_BOOTED : SM_EVENT_SELF_TEST_FAILED;
+  if (sm_self_test(&l->controller) != 0) {
+    l->complaint = "self-test: the controller computes other numbers than when it was generated";
+  } else if (tended != 0) {
+    l->complaint = "self-test: the memory for counters and schedules cannot be written";
+  } else if (linked != 0) {
+    l->complaint = "self-test: the link could not be started";
+  }
+  const sm_event_kind result = l->complaint == NULL ? SM_EVENT_BOOTED : SM_EVENT_SELF_TEST_FAILED;
   (void)sm_supervise(&l->supervisor, port_micros(), (sm_event){.kind = result});
   obey(l);
   l->motor_us = port_micros();
+  l->heard_us = l->motor_us;
   port_watchdog_start(config->watchdog_ms);
   heartbeat(l);
 }
@@ -650,34 +731,54 @@ static bool receive(sm_loop *l) {
   return count > 0U;
 }
 
+static void beat(sm_loop *l) {
+  heartbeat(l);
+  if (l->supervisor.state == SM_STATE_IDLE) {
+    const int tended = sm_store_tend(&l->store);
+    l->faults = (uint16_t)(l->faults + (tended != 0 ? 1U : 0U));
+  }
+  if (l->beats++ % STATUS_BEATS == 0U) {
+    link_status(l);
+    if (l->complaint != NULL) {
+      log_text(l, STEPMAP_SEVERITY_ERROR, l->complaint);
+    }
+  }
+}
+
+/* What time brings while it is that of the clock; else it passes with messages. */
+static bool follow_clock(sm_loop *l, uint32_t clock) {
+  const uint32_t dt = clock - l->motor_us;
+  const bool due = dt >= MOTOR_US;
+  if (due) {
+    l->motor_us = clock;
+    (void)sm_supervise(&l->supervisor, clock, (sm_event){.kind = SM_EVENT_POLL});
+    obey(l);
+    if (!l->virtual_io) {
+      turn_motors(l, dt);
+    }
+  }
+  catch_up(l);
+  if (clock - l->heard_us > LINK_US) {
+    l->heard_us = clock;
+    (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_LINK_LOST});
+    obey(l);
+  }
+  return due;
+}
+
 void sm_loop_turn(sm_loop *l) {
   port_watchdog_feed();
   bool busy = receive(l);
   const uint32_t clock = port_micros();
   if (clock - l->beat_us >= BEAT_US) {
     l->beat_us = clock;
-    heartbeat(l);
-    if (l->supervisor.state == SM_STATE_IDLE) {
-      const int tended = sm_store_tend(&l->store);
-      l->faults = (uint16_t)(l->faults + (tended != 0 ? 1U : 0U));
-      link_status(l);
-    }
+    beat(l);
   }
-  if (!l->virtual_io && clock - l->motor_us >= MOTOR_US) {
-    const uint32_t dt = clock - l->motor_us;
-    l->motor_us = clock;
-    (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_POLL});
-    obey(l);
-    turn_motors(l, dt);
-    busy = true;
+  if (!l->virtual_time) {
+    busy = follow_clock(l, clock) || busy;
   }
-  if (!l->virtual_time) { /* else it passes with messages */
-    catch_up(l);
-  }
-  if (!l->virtual_time && l->ticking && clock - l->heard_us > LINK_US) {
-    l->heard_us = clock;
-    (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_LINK_LOST});
-    obey(l);
+  if (l->restarting && clock - l->restart_us >= RESTART_US) {
+    port_restart();
   }
   if (!busy) {
     port_idle();

@@ -9,8 +9,8 @@
  * A tick is done when a measurement arrives, and half a period after it was due when none does. The filter runs while
  * armed, running, holding and stopped; the law moves something while running alone.
  *
- * On a bench motors and encoders can be those of messages (virtual IO), and time can be that of their stamps (virtual
- * time): then the board does the same thing for the same messages however long they take, bit for bit. */
+ * On a bench motors and encoders can be those of messages (virtual IO), and with them time can be that of their stamps
+ * (virtual time): then the board does the same thing for the same messages however long they take, bit for bit. */
 #ifndef SM_LOOP_H
 #define SM_LOOP_H
 
@@ -29,7 +29,7 @@
 #include "sm_upload.h"
 
 #define SM_LOOP_MOTORS (SM_AXES > 0 ? SM_AXES : 1)
-#define SM_CALIBRATION 16U /* measurements */
+#define SM_CALIBRATION 64U /* measurements whose mean is where the motors stand */
 
 typedef struct {
   uint8_t system;     /* MAVLink system id */
@@ -59,11 +59,17 @@ typedef struct {
   uint32_t sequence;
   uint32_t taken;
   uint32_t virtual_us;
+  uint32_t stamp_us; /* that virtual time has reached, once stamped */
   uint32_t due_us;
   uint32_t motor_us;
+  uint32_t encoders_us; /* stamp of the virtual encoders, once paced */
   uint32_t beat_us;
+  uint32_t beats;
   uint32_t heard_us;
-  uint32_t lost_before; /* saturations at the begin of the run */
+  uint32_t restart_us;
+  uint32_t lost_before;         /* saturations at the begin of the run */
+  mavlink_command_ack_t answer; /* to the last command */
+  const char *complaint;        /* what is wrong with this board; NULL where nothing is */
   uint16_t faults;
   sm_motion motion;
   uint8_t schedule_name[SM_STORE_NAME];
@@ -73,6 +79,9 @@ typedef struct {
   bool running; /* since the last run command; false again when idle */
   bool virtual_io;
   bool virtual_time;
+  bool stamped;
+  bool paced;
+  bool restarting;
 } sm_loop;
 
 extern const sm_loop_config sm_loop_defaults;

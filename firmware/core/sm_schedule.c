@@ -24,9 +24,11 @@ static uint32_t word(const uint8_t *at, unsigned bytes) {
   return v;
 }
 
+static uint32_t padded(uint32_t bytes) { return (bytes + 7U) & ~UINT32_C(7); }
+
 int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_schedule_kind *kind) {
   if (size < SM_SCHEDULE_HEAD + 4U || memcmp(blob, "SMS1", 4) != 0) {
-    return SM_SCHEDULE_SHORT;
+    return SM_SCHEDULE_NONE;
   }
   if (word(blob + 4, 2) != 1U) {
     return SM_SCHEDULE_VERSION;
@@ -34,16 +36,16 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
   if (memcmp(blob + 8, kind->model, sizeof kind->model) != 0) {
     return SM_SCHEDULE_MODEL;
   }
-  const uint32_t head = word(blob + 6, 2);
   const uint32_t count = word(blob + 16, 4);
   const uint32_t entries = word(blob + 20, 2);
   const uint32_t row_bytes = entries * (blob[22] == 2U ? 8U : 4U);
   if (entries != kind->entries || blob[22] != kind->scalar || word(blob + 24, 4) != kind->period_us) {
     return SM_SCHEDULE_SHAPE;
   }
-  if (head < SM_SCHEDULE_HEAD || head + 4U > size || count == 0U || row_bytes == 0U ||
-      count > (size - head - 4U) / row_bytes) {
-    return SM_SCHEDULE_SHORT;
+  const uint32_t head = padded(SM_SCHEDULE_HEAD + entries);
+  if (word(blob + 6, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes ||
+      size != padded(head + count * row_bytes + 4U)) {
+    return SM_SCHEDULE_SIZE;
   }
   if (sm_crc32(0, blob, size - 4U) != word(blob + size - 4U, 4)) {
     return SM_SCHEDULE_CHECKSUM;

@@ -25,11 +25,12 @@
 #define SM_SCHEDULE_HEAD 32U
 
 enum {
-  SM_SCHEDULE_SHORT = -1,   /* smaller than it says, or no blob at all */
-  SM_SCHEDULE_VERSION = -2, /* made by another version */
-  SM_SCHEDULE_MODEL = -3,   /* made for another model */
-  SM_SCHEDULE_SHAPE = -4,   /* entries, scalar or period are not those of the controller */
-  SM_SCHEDULE_CHECKSUM = -5 /* damaged */
+  SM_SCHEDULE_NONE = -1,     /* no blob at all */
+  SM_SCHEDULE_VERSION = -2,  /* made by another version */
+  SM_SCHEDULE_MODEL = -3,    /* made for another model */
+  SM_SCHEDULE_SHAPE = -4,    /* entries, scalar or period are not those of the controller */
+  SM_SCHEDULE_CHECKSUM = -5, /* damaged */
+  SM_SCHEDULE_SIZE = -6      /* smaller or larger than its head says, or empty */
 };
 
 typedef struct {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
-from stepmap_hil.link import LinkError
+from stepmap.errors import LinkError
 
 SIZE = 32
 

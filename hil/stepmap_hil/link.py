@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stepmap.errors import StepmapError
+from stepmap.errors import LinkError
 from stepmap_hil import dialect
 from stepmap_hil.dialect import Message
 from stepmap_hil.reasons import explain
@@ -25,10 +25,6 @@ COMPONENT = 1
 EPOCH = 1_420_070_400  # 2015-01-01, where MAVLink's timestamps begin
 SLICE = 0.01  # s that one read waits at most
 BACKLOG = 4096
-
-
-class LinkError(StepmapError, OSError):
-    """A board that does not answer, refuses, or cannot be believed; the text says what to do."""
 
 
 class Port(Protocol):

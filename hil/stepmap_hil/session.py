@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stepmap.errors import ModelError
+from stepmap.errors import LinkError, ModelError
 from stepmap_hil import dialect
 from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link, LinkError
+from stepmap_hil.link import Link
 from stepmap_hil.reasons import explain
 from stepmap_hil.words import Words
 
 VIRTUAL = ("virtual_io", "virtual_time")
-CALIBRATIONS = 16
+CALIBRATIONS = 64  # SM_CALIBRATION of the firmware
 PATIENCE = 5.0  # s for an answer
 
 
@@ -43,12 +43,14 @@ class Session:
             )
         return beat
 
-    def calibrate(self, z: Sequence[int], counts: Sequence[int], options: Sequence[str] = VIRTUAL) -> None:
-        """At rest: the board takes the measured positions for those of its encoders."""
+    def calibrate(
+        self, look: Callable[[], tuple[Sequence[int], int]], counts: Sequence[int], options: Sequence[str] = VIRTUAL
+    ) -> None:
+        """At rest: the board takes the mean of measured positions, (words, valid), for that of its encoders."""
         self.link.command("calibrate", *options)
         for _ in range(CALIBRATIONS):
             self.encoders(counts)
-            self.measure(z, (1 << len(z)) - 1)
+            self.measure(*look())
             self.pass_time(0.02)
         beat = self.state()
         if not beat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
@@ -89,15 +91,24 @@ class Session:
         self.sequence += 1
         self.link.send("MEASUREMENT", stamp_us=self.stamp_us, sequence=self.sequence, z=_padded(z, 8), valid=valid)
 
-    def tick(self, z: Sequence[int], valid: int) -> Message:
-        """One measurement, and what the board made of it."""
+    def tick(self, z: Sequence[int], valid: int) -> list[Message]:
+        """One measurement, and what the board made of it: the last; before it, ticks it did without a measurement."""
         self.measure(z, valid)
+        heard: list[Message] = []
         while True:
             answer = self.link.receive("TELEMETRY", timeout=PATIENCE)
             if answer is None:
                 raise LinkError(f"the board sent no telemetry for {PATIENCE:g} s: is it still running?")
+            heard.append(answer)
             if answer.sequence == self.sequence:
-                return answer
+                return heard
+
+    def ticks(self) -> list[Message]:
+        """Telemetry that is there already."""
+        heard: list[Message] = []
+        while (message := self.link.poll("TELEMETRY")) is not None:
+            heard.append(message)
+        return heard
 
 
 def _padded(values: Sequence[int], size: int) -> list[int]:

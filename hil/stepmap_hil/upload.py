@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stepmap.errors import LinkError
 from stepmap_hil import dialect
 from stepmap_hil.dialect import Message
 from stepmap_hil.key import Key
-from stepmap_hil.link import Link, LinkError
+from stepmap_hil.link import Link
 
 CHUNK = 192
 MAGIC = b"SMS1"

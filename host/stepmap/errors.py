@@ -48,3 +48,7 @@ class ToolchainError(StepmapError):
         self.command = command
         self.log = log
         self.remedy = remedy
+
+
+class LinkError(StepmapError, OSError):
+    """A board that does not answer, refuses, or cannot be believed; the text says what to do."""

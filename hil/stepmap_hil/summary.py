@@ -1,0 +1,153 @@
+"""What a run was like, in numbers: summary.json, and the table on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap_codegen import Controller
+from stepmap_hil import dialect
+from stepmap_hil.bench import Row, Run, reference
+from stepmap_hil.twin import Twin
+from stepmap_hil.words import Words
+
+
+@dataclass(frozen=True)
+class Series:
+    """Arrays of the ticks while running, one row a tick."""
+
+    time: Array
+    reference: Array  # x
+    coordinates: Array  # q̄ of the plant
+    truth: Array  # readings without noise
+    measured: Array
+    valid: Array  # (ticks, channels), bool
+    estimate: Array  # x
+    command: Array
+    raw_command: Array  # what the law would make of the measurements themselves
+    latency_ms: Array
+
+
+def series(controller: Controller, run: Run) -> Series:
+    words = Words.parse(controller.description())
+    rows = [row for row in run.rows if row.running]
+    measured = np.array([row.z for row in rows])
+    valid = np.array([[row.valid >> k & 1 for k in range(measured.shape[1])] for row in rows], dtype=bool)
+    return Series(
+        time=np.array([row.time for row in rows]) - (rows[0].time if rows else 0.0),
+        reference=reference(controller, rows),
+        coordinates=np.array([row.coordinates for row in rows]),
+        truth=np.array([row.truth for row in rows]),
+        measured=measured,
+        valid=valid,
+        estimate=np.array([words.decode("estimate", row.estimate) for row in rows]),
+        command=np.array([words.decode("command", row.command) for row in rows]),
+        raw_command=_raw_commands(controller, rows, measured),
+        latency_ms=np.array([row.latency_ms for row in rows if row.latency_ms > 0]),
+    )
+
+
+def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Array:
+    """Commands from measurements alone: positions as measured, momenta and speeds by differences."""
+    step = controller.plant.step
+    nd, nq = step.nd, step.nd + step.nk
+    robot = [c.name for c in step.system.kinematic]
+    jacobian = np.linalg.pinv(_measurement_matrix(controller))
+    q = z @ jacobian.T
+    speed = np.gradient(q, step.dt, axis=0) if len(q) > 1 else np.zeros_like(q)
+    values = controller.schedule.values()
+    nx, nu = step.nx, step.nu
+    gains = controller.plant.gains
+    out = []
+    for k, row in enumerate(rows):
+        at = min(row.tick, len(values) - 1)
+        x_ref, u_ref = values[at, :nx], values[at, nx : nx + nu]
+        moving = step.from_velocity(step.system.satisfy_constraints(q[k], robot), speed[k])
+        x = np.concatenate([q[k], moving[nq : nq + nd], speed[k, nd:]])
+        out.append(u_ref - gains[min(at, len(gains) - 1)] @ (x - x_ref))
+    return np.array(out)
+
+
+def _measurement_matrix(controller: Controller) -> Array:
+    """∂readings/∂q̄ at the start, by differences."""
+    step = controller.plant.step
+    q = controller.output.start[: step.nd + step.nk]
+    base = np.asarray(step.system.readings(q))
+    columns = [(np.asarray(step.system.readings(q + 1e-6 * e)) - base) / 1e-6 for e in np.eye(len(q))]
+    return np.array(columns).T
+
+
+def bit_exact(controller: Controller, run: Run) -> bool | None:
+    """Whether the board's estimates and commands are the integer model's; None where ticks are missing."""
+    if controller.formats is None or not run.rows:
+        return None
+    twin, last = Twin(controller), None
+    follow = dialect.value("STEPMAP_STATE_RUNNING")
+    for row in run.rows:
+        if last is not None and row.running and last.running and row.tick != last.tick + 1:
+            return None
+        made = twin.take(row.valid, row.words, follow=row.state == follow, running=row.running)
+        if (row.estimate, row.command, row.taken) != made:
+            return False
+        last = row
+    return True
+
+
+def rms(errors: Array) -> float:
+    """Root mean square over time of the length of an error."""
+    return float(np.sqrt(np.mean(np.sum(errors**2, axis=-1)))) if len(errors) else float("nan")
+
+
+def roughness(commands: Array) -> float:
+    """RMS second difference."""
+    return rms(np.diff(commands, 2, axis=0))
+
+
+def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[str, Any]:
+    """summary.json; docs/bench.md describes each entry."""
+    s = series(controller, run)
+    nd = controller.plant.step.nd
+    tracking = s.coordinates[:, :nd] - s.reference[:, :nd]
+    seen = s.valid.all(axis=1)
+    rows = [row for row in run.rows if row.running]
+    channels = _channels(controller)
+    return {
+        "format": "stepmap-bench-1",
+        "job": run.job,
+        "board": run.board,
+        "mode": run.mode,
+        "ended": run.ended or "done",
+        "ticks": len(rows),
+        "deadline_misses": sum(row.latency_ms > 1e3 * controller.program.period for row in rows)
+        if run.mode == "realtime"
+        else 0,
+        "latency_ms": _percentiles(s.latency_ms),
+        "tracking_rms_m": rms(tracking),
+        "tracking_max_m": float(np.linalg.norm(tracking, axis=1).max(initial=0.0)),
+        "estimate_rms_m": rms(s.estimate[:, :nd] - s.coordinates[:, :nd]),
+        "raw_measurement_rms_m": rms((s.measured - s.truth)[seen][:, channels]),
+        "command_roughness_raw": roughness(s.raw_command[seen]) if seen.any() else None,
+        "command_roughness_filtered": roughness(s.command),
+        "saturations": rows[-1].saturations if rows else 0,
+        "gated": rows[-1].gated if rows else 0,
+        "faults": rows[-1].faults if rows else 0,
+        "bit_exact_with_host": bit_exact(controller, run),
+        **more,
+    }
+
+
+def _channels(controller: Controller) -> list[int]:
+    """Channels that measure the mechanism, not the robot."""
+    robot = {f.moves[1] for f in controller.program.fields if f.moves is not None}
+    return [k for k in range(len(controller.plant.step.system.sensor_channels)) if k not in robot]
+
+
+def _percentiles(values: Array) -> dict[str, float]:
+    if not len(values):
+        return {"p50": 0.0, "p99": 0.0, "max": 0.0}
+    p50, p99 = np.percentile(values, [50, 99])
+    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "max": round(float(values.max()), 3)}
