@@ -7,6 +7,8 @@
 #define STEPMAP_SYSTEM 1
 #endif
 
+_Static_assert(STEPMAP_SYSTEM >= 1 && STEPMAP_SYSTEM <= 254, "boards have system ids 1 to 254");
+
 int main(void) {
   static sm_loop loop;
   static sm_loop_config config;

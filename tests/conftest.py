@@ -15,6 +15,12 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-generated", action="store_true", help="write firmware/generated anew instead of comparing with it"
+    )
+
+
 @pytest.fixture(scope="session", params=sm.systems.names())
 def catalog(request: pytest.FixtureRequest) -> Case:
     """Every system of the catalog, as it is found there."""

@@ -92,13 +92,13 @@ def emit_robot(program: Program, formats: Formats | None, scalar: Scalar, axes: 
     for command, fraction, axis in used:
         factor = 256.0 * axis.counts_per_unit if command.moves else axis.effort_per_unit
         if formats is None:
-            scales.append(f"{factor:.9g}{'F' if scalar is Scalar.FLOAT32 else ''}")
+            scales.append(_literal(factor, scalar))
             shifts.append("0")
             step = axis.speed * program.period if command.moves else 2 * _span(command)
-            steps.append(f"{step:.9g}{'F' if scalar is Scalar.FLOAT32 else ''}")
+            steps.append(_literal(step, scalar))
             continue
         scaled = factor * 2.0**-fraction  # of one unit of the word
-        shift = 30 - math.floor(math.log2(scaled)) - 1
+        shift = min(max(29 - math.floor(math.log2(scaled)), 1), 62)  # the firmware adds half of it to 64 bits
         scales.append(str(round(scaled * 2.0**shift)))
         shifts.append(str(shift))
         step = axis.speed * program.period if command.moves else 2 * _span(command)
@@ -119,6 +119,12 @@ def emit_robot(program: Program, formats: Formats | None, scalar: Scalar, axes: 
     if not used:
         out.append("    {0} \\")
     return "\n".join([*out, "  }", "", "#endif", ""])
+
+
+def _literal(value: float, scalar: Scalar) -> str:
+    text = f"{value:.9g}"
+    text += "" if "." in text or "e" in text else ".0"
+    return text + ("F" if scalar is Scalar.FLOAT32 else "")
 
 
 def _span(command: Field) -> float:

@@ -59,8 +59,10 @@ class Schedule:
 
 def unpack(blob: bytes) -> Schedule:
     """Reads a blob; raises ShapeError that says what is wrong with it."""
-    if len(blob) < HEAD.size + 4 or blob[:4] != MAGIC:
+    if blob[:4] != MAGIC:
         raise ShapeError("this is no schedule: it does not begin with 'SMS1'")
+    if len(blob) < HEAD.size + 4:
+        raise ShapeError(f"the schedule is damaged: {len(blob)} bytes, and its head alone has {HEAD.size}")
     _, version, size, model, count, entries, code, word, period, _ = HEAD.unpack_from(blob)
     if version != VERSION:
         raise ShapeError(f"the schedule has version {version}, this program reads {VERSION}; generate it again")
@@ -69,6 +71,8 @@ def unpack(blob: bytes) -> Schedule:
         raise ShapeError(f"the schedule has scalars of an unknown kind, {code}")
     kind = np.dtype(SCALARS[scalar][1])
     data = count * entries * kind.itemsize
+    if not data:
+        raise ShapeError(f"the schedule is empty: {count} rows of {entries} entries")
     if size != _padded(HEAD.size + entries) or len(blob) != _padded(size + data + 4):
         raise ShapeError(f"the schedule is damaged: {len(blob)} bytes do not hold {count} rows of {entries}")
     if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:

@@ -169,8 +169,10 @@ def choose(
     for f, s in sizes:
         if _fits(s, memory):
             return f, s
-    f, s = min(sizes, key=lambda pair: pair[1].code)
-    raise RangeError(_advice(program, f, s, board, memory))
+    least = min((s for _, s in sizes), key=lambda s: s.code)
+    tables = Form.ROWS not in possible and formats is not None and formats.word == 32
+    rows_fit = tables and _fits(estimate(program, formats, scalar, Form.ROWS, rows), memory)
+    raise RangeError(_advice(program, least, board, memory, rows_fit=rows_fit))
 
 
 def _memory(board: str) -> Memory:
@@ -190,17 +192,19 @@ def _fits(s: Estimate, memory: Memory) -> bool:
     return flash <= memory.flash and ram <= memory.ram and s.schedule <= (memory.bank or memory.flash)
 
 
-def _advice(program: Program, form: Form, s: Estimate, board: str, memory: Memory) -> str:
+def _advice(program: Program, s: Estimate, board: str, memory: Memory, *, rows_fit: bool) -> str:
     flash, ram = needs(s, memory)
     asked = []
     if s.schedule > (memory.bank or memory.flash) or (flash > memory.flash and not memory.bank and s.schedule > s.code):
         asked.append("a shorter horizon or a longer time step (fewer rows in the schedule)")
-    if flash > memory.flash and form is Form.STRAIGHT:
+    if rows_fit:
         asked.append("tables instead of straight-line code (--form rows)")
     larger = [name for name, m in BOARDS.items() if name != "native" and _fits(s, m)]
-    asked.append(f"a larger board ({', '.join(larger)})" if larger else "a system with fewer coordinates")
+    if larger:
+        asked.append(f"a larger board ({', '.join(larger)})")
+    bank = f", and a bank of {memory.bank / KIB:.0f} for the schedule" if memory.bank else ""
     return (
         f"{program.name} does not fit {board}: about {flash / KIB:.0f} KiB of flash ({s.code / KIB:.0f} code, "
         f"{s.schedule / KIB:.0f} schedule) and {ram / KIB:.1f} KiB of RAM, and there are {memory.flash / KIB:.0f} and "
-        f"{memory.ram / KIB:.0f}; use {', or '.join(asked)}"
+        f"{memory.ram / KIB:.0f}{bank}; use {', or '.join(asked or ['a system with fewer coordinates'])}"
     )

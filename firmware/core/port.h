@@ -22,13 +22,7 @@ typedef enum {
 } port_reset;
 
 /* Memory that outlives a reset. A bank holds one uploaded schedule, a journal the counters. */
-typedef enum {
-  PORT_BANK_A = 0,
-  PORT_BANK_B = 1,
-  PORT_JOURNAL_A = 2,
-  PORT_JOURNAL_B = 3,
-  PORT_REGIONS = 4
-} port_region;
+typedef enum { PORT_BANK_A = 0, PORT_BANK_B = 1, PORT_JOURNAL_A = 2, PORT_JOURNAL_B = 3, PORT_REGIONS = 4 } port_region;
 
 /* Clocks, pins, timers and the serial port. Leaves the motors off. Never waits for ever. */
 void port_init(void);

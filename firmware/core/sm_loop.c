@@ -150,13 +150,14 @@ static size_t output(void *context, const uint8_t *from, size_t size) {
 }
 
 static void say(sm_loop *l, uint32_t id, const void *payload) {
-  const int result = sm_link_send(&l->link, id, payload);
+  const int result = l->linked ? sm_link_send(&l->link, id, payload) : SM_EARGUMENT;
   (void)result; /* what the line did not take is counted there */
 }
 
 static void log_text(sm_loop *l, uint8_t severity, const char *text) {
   mavlink_log_t message = {.stamp_us = port_micros(), .severity = severity};
-  strncpy(message.text, text, sizeof message.text);
+  const size_t size = strlen(text);
+  memcpy(message.text, text, size < sizeof message.text ? size : sizeof message.text);
   say(l, MAVLINK_MSG_ID_LOG, &message);
 }
 
@@ -693,7 +694,7 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
   sm_supervisor_start(&l->supervisor, &sm_supervisor_defaults, port_micros());
   sm_store_open(&l->store);
   const int tended = sm_store_tend(&l->store);
-  const int linked = sm_link_start(&l->link, &l->store, config->system, config->key, output, NULL);
+  l->linked = sm_link_start(&l->link, &l->store, config->system, config->key, output, NULL) == 0;
   sm_upload_start(&l->upload, &l->store, MODEL, config->key, check_schedule);
   for (unsigned i = 0; i < SM_AXES; i++) {
     sm_motor_start(&l->motors[i], port_encoder(i), 0);
@@ -703,7 +704,7 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
     l->complaint = "self-test: the controller computes other numbers than when it was generated";
   } else if (tended != 0) {
     l->complaint = "self-test: the memory for counters and schedules cannot be written";
-  } else if (linked != 0) {
+  } else if (!l->linked) {
     l->complaint = "self-test: the link could not be started";
   }
   const sm_event_kind result = l->complaint == NULL ? SM_EVENT_BOOTED : SM_EVENT_SELF_TEST_FAILED;
@@ -720,7 +721,7 @@ static bool receive(sm_loop *l) {
   const size_t count = port_receive(bytes, sizeof bytes);
   const uint32_t arrived = port_micros();
   size_t done = 0;
-  for (;;) {
+  while (l->linked) {
     sm_message message;
     done += sm_link_take(&l->link, bytes + done, count - done, &message);
     if (message.id == 0U) {

@@ -73,6 +73,7 @@ typedef struct {
   uint16_t faults;
   sm_motion motion;
   uint8_t schedule_name[SM_STORE_NAME];
+  bool linked;
   bool has_schedule;
   bool uploaded;
   bool ticking; /* the filter runs: a tick is due at due_us */

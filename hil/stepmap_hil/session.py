@@ -1,9 +1,14 @@
-"""A run on a board, in lock-step: measurement out, telemetry back, motors and time those of messages."""
+"""Speaks to one board: measurement out, telemetry back, motors and time those of messages.
+
+Nothing is waited for that may not come: behind every question goes a ping, and when that is answered the board has
+done what it was going to do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stepmap.errors import LinkError, ModelError
 from stepmap_hil import dialect
@@ -25,13 +30,34 @@ class Actuators:
     enabled: bool
 
 
-class Session:
-    """Speaks to one board in its virtual time, which begins at ``start_us``."""
+@dataclass(frozen=True)
+class Sent:
+    """Something that was sent: kind is "command", "measurement" or "encoder"."""
 
-    def __init__(self, link: Link, words: Words) -> None:
-        self.link, self.words = link, words
+    kind: str
+    stamp_us: int
+    text: str = ""
+    sequence: int = 0
+    words: tuple[int, ...] = ()
+    valid: int = 0
+
+
+class Session:
+    """One board in the time of ``stamp_us``; ``log`` hears all that is sent."""
+
+    def __init__(
+        self,
+        link: Link,
+        words: Words,
+        *,
+        options: Sequence[str] = VIRTUAL,
+        log: Callable[[Sent], None] | None = None,
+    ) -> None:
+        self.link, self.words, self.options = link, words, tuple(options)
         self.stamp_us = 1_000_000
         self.sequence = 0
+        self._fence = 0
+        self._log = log or (lambda sent: None)
 
     def connect(self, timeout: float = 5.0) -> Message:
         """The board's heartbeat; refuses a board with another model."""
@@ -43,11 +69,9 @@ class Session:
             )
         return beat
 
-    def calibrate(
-        self, look: Callable[[], tuple[Sequence[int], int]], counts: Sequence[int], options: Sequence[str] = VIRTUAL
-    ) -> None:
+    def calibrate(self, look: Callable[[], tuple[Sequence[int], int]], counts: Sequence[int]) -> None:
         """At rest: the board takes the mean of measured positions, (words, valid), for that of its encoders."""
-        self.link.command("calibrate", *options)
+        self.command("calibrate", *self.options)
         for _ in range(CALIBRATIONS):
             self.encoders(counts)
             self.measure(*look())
@@ -65,42 +89,65 @@ class Session:
             raise LinkError(f"the board sent no heartbeat for {PATIENCE:g} s: is it still connected?")
         return beat
 
-    def arm(self, options: Sequence[str] = VIRTUAL) -> None:
-        self.link.command("arm", *options)
+    def arm(self) -> None:
+        self.command("arm", *self.options)
 
     def run(self) -> None:
-        self.link.command("run")
+        self.command("run")
 
-    def stop(self) -> None:
-        self.link.command("stop")
+    def stop(self, timeout: float = 2.0) -> Message:
+        return self.command("stop", timeout=timeout)
+
+    def command(self, name: str, *options: str, timeout: float = 2.0) -> Message:
+        answer = self.link.command(name, *options, timeout=timeout)
+        self._log(Sent("command", self.stamp_us, text=name))
+        return answer
 
     def pass_time(self, seconds: float) -> None:
         self.stamp_us = (self.stamp_us + round(seconds * 1e6)) & 0xFFFFFFFF
 
     def encoders(self, counts: Sequence[int]) -> Actuators:
         """Positions of the motors now; the efforts in answer."""
-        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=_padded(counts, 2))
+        self._send_encoders(counts)
         while True:
-            answer = self.link.receive("VIRTUAL_ACTUATOR", timeout=PATIENCE)
-            if answer is None:
-                raise LinkError(f"the board did not answer with its efforts for {PATIENCE:g} s: is it still running?")
+            answer = self._hear("VIRTUAL_ACTUATOR")
             if answer.stamp_us == self.stamp_us:
                 return Actuators(tuple(answer.effort), bool(answer.enabled))
 
+    def ask_encoders(self, counts: Sequence[int]) -> Actuators | None:
+        """The same of a board that may not answer, such as one that was reset."""
+        self._send_encoders(counts)
+        self._send_fence()
+        while True:
+            answer = self._hear("VIRTUAL_ACTUATOR", "PING")
+            if answer.name == "PING":
+                if answer.sequence == self._fence:
+                    return None
+            elif answer.stamp_us == self.stamp_us:
+                return Actuators(tuple(answer.effort), bool(answer.enabled))
+
+    def _send_encoders(self, counts: Sequence[int]) -> None:
+        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=_padded(counts, 2))
+        self._log(Sent("encoder", self.stamp_us, words=tuple(counts)))
+
     def measure(self, z: Sequence[int], valid: int) -> None:
         self.sequence += 1
-        self.link.send("MEASUREMENT", stamp_us=self.stamp_us, sequence=self.sequence, z=_padded(z, 8), valid=valid)
+        fields: dict[str, Any] = {"stamp_us": self.stamp_us, "sequence": self.sequence, "valid": valid}
+        self.link.send("MEASUREMENT", z=_padded(z, 8), **fields)
+        self._log(Sent("measurement", words=tuple(z), **fields))
 
     def tick(self, z: Sequence[int], valid: int) -> list[Message]:
-        """One measurement, and what the board made of it: the last; before it, ticks it did without a measurement."""
+        """One measurement, and the telemetry up to what the board made of it; without that if it took no notice."""
         self.measure(z, valid)
+        self._send_fence()
         heard: list[Message] = []
         while True:
-            answer = self.link.receive("TELEMETRY", timeout=PATIENCE)
-            if answer is None:
-                raise LinkError(f"the board sent no telemetry for {PATIENCE:g} s: is it still running?")
-            heard.append(answer)
-            if answer.sequence == self.sequence:
+            answer = self._hear("TELEMETRY", "PING")
+            if answer.name == "TELEMETRY":
+                heard.append(answer)
+                if answer.sequence == self.sequence:
+                    return heard
+            elif answer.sequence == self._fence:
                 return heard
 
     def ticks(self) -> list[Message]:
@@ -109,6 +156,18 @@ class Session:
         while (message := self.link.poll("TELEMETRY")) is not None:
             heard.append(message)
         return heard
+
+    def _send_fence(self) -> None:
+        while self.link.poll("PING") is not None:
+            pass  # of questions that were answered before
+        self._fence = (self._fence + 1) & 0xFFFFFFFF
+        self.link.send("PING", sequence=self._fence, stamp_us=self.stamp_us)
+
+    def _hear(self, *names: str) -> Message:
+        answer = self.link.receive(*names, timeout=PATIENCE)
+        if answer is None:
+            raise LinkError(f"the board did not answer for {PATIENCE:g} s: is it still running?")
+        return answer
 
 
 def _padded(values: Sequence[int], size: int) -> list[int]:

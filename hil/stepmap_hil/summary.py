@@ -27,6 +27,7 @@ class Series:
     measured: Array
     valid: Array  # (ticks, channels), bool
     estimate: Array  # x
+    plan: Array  # u of the schedule
     command: Array
     raw_command: Array  # what the law would make of the measurements themselves
     latency_ms: Array
@@ -45,10 +46,17 @@ def series(controller: Controller, run: Run) -> Series:
         measured=measured,
         valid=valid,
         estimate=np.array([words.decode("estimate", row.estimate) for row in rows]),
+        plan=_plan(controller, rows),
         command=np.array([words.decode("command", row.command) for row in rows]),
         raw_command=_raw_commands(controller, rows, measured),
         latency_ms=np.array([row.latency_ms for row in rows if row.latency_ms > 0]),
     )
+
+
+def _plan(controller: Controller, rows: Sequence[Row]) -> Array:
+    """Inputs of the schedule at the ticks of a run."""
+    step, values = controller.plant.step, controller.schedule.values()
+    return np.array([values[min(row.tick, len(values) - 1), step.nx : step.nx + step.nu] for row in rows])
 
 
 def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Array:
@@ -103,7 +111,7 @@ def rms(errors: Array) -> float:
 
 
 def roughness(commands: Array) -> float:
-    """RMS second difference."""
+    """RMS second difference; of what feedback adds to the plan, since the plan itself is curved."""
     return rms(np.diff(commands, 2, axis=0))
 
 
@@ -130,8 +138,8 @@ def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[st
         "tracking_max_m": float(np.linalg.norm(tracking, axis=1).max(initial=0.0)),
         "estimate_rms_m": rms(s.estimate[:, :nd] - s.coordinates[:, :nd]),
         "raw_measurement_rms_m": rms((s.measured - s.truth)[seen][:, channels]),
-        "command_roughness_raw": roughness(s.raw_command[seen]) if seen.any() else None,
-        "command_roughness_filtered": roughness(s.command),
+        "command_roughness_raw": roughness(s.raw_command[seen] - s.plan[seen]) if seen.any() else None,
+        "command_roughness_filtered": roughness(s.command - s.plan),
         "saturations": rows[-1].saturations if rows else 0,
         "gated": rows[-1].gated if rows else 0,
         "faults": rows[-1].faults if rows else 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 import stepmap as sm
 from stepmap import systems
-from stepmap_codegen import Controller, IntegerMachine, Noise, Options, Plant, Role, Settings, design
+from stepmap_codegen import Controller, Form, IntegerMachine, Noise, Options, Plant, Role, Scalar, Settings, design
 from stepmap_codegen.emit import field_order
 from stepmap_codegen.integers import Ints
 from stepmap_codegen.ranges import Tube
@@ -50,6 +51,14 @@ def holding(name: str, ticks: int = 60, newton: int = 2, **arguments: Any) -> tu
     noise = Noise(process, np.full(len(system.sensor_channels), 1e-4), process)
     plant = Plant(step, noise, gains, Settings(newton))
     return design(plant, trajectory, Options(tube=Tube(runs=16, jump=0.05))), trajectory
+
+
+def rewritten(made: Controller, scalar: Scalar, form: Form = Form.STRAIGHT) -> Controller:
+    """The same program written with another scalar or in another form; its ranges need not be measured again."""
+    if scalar is Scalar.FIXED32:
+        return replace(made, output=replace(made.output, form=form))
+    output = replace(made.output, scalar=scalar, signals=[], test=replace(made.output.test, checksum=None))
+    return replace(made, formats=None, output=output)
 
 
 def library(made: Controller, folder: Path, flags: list[str] | None = None) -> ctypes.CDLL:

@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-WITH_CODE = {"README.md", "systems.md", "notation.md", "cli.md", "jobs.md", "optimal.md", "estimation.md"}
+WITH_CODE = {
+    *("README.md", "systems.md", "notation.md", "cli.md", "jobs.md", "optimal.md", "estimation.md"),
+    *("fixed-point.md", "schedule.md"),
+}
 
 
 def blocks(page: Path) -> list[tuple[int, str]]:

@@ -14,10 +14,11 @@ from stepmap.cli.demo import JOB as DEMO
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SLOW = {"marionette_track"}
-# The most steps each may take; measured: 5, 3, 48, 21, 33, 9.
+# The most steps each may take; measured: 5, 3, 14, 48, 21, 33, 9.
 STEPS = {
     "suspended_mass": 7,
     "figure_eight": 7,
+    "cart_pendulum": 20,
     "cart_pendulum_swingup": 60,
     "double_pendulum": 80,
     "pendulum_swingup": 60,
@@ -112,6 +113,7 @@ def test_gains_bring_the_suspended_mass_back() -> None:
     ("name", "wanted"),
     [
         ("pendulum_swingup", {"theta": np.pi}),
+        ("cart_pendulum", {"theta": np.pi, "x": 0.0}),
         ("cart_pendulum_swingup", {"theta": np.pi, "x": 0.0}),
         ("double_pendulum", {"theta1": np.pi, "theta2": 0.0}),
     ],
@@ -123,7 +125,7 @@ def test_swing_ups_end_upright(name: str, wanted: dict[str, float]) -> None:
 
 
 def test_soft_limits_are_kept_softly() -> None:
-    for name, limit in (("pendulum_swingup", 5.0), ("double_pendulum", 15.0)):
+    for name, limit in (("pendulum_swingup", 5.0), ("double_pendulum", 15.0), ("cart_pendulum", 60.0)):
         _, solution = solved(name)
         largest = np.abs(solution.trajectory.u).max()
         assert limit < largest < 1.1 * limit  # active, and exceeded a little

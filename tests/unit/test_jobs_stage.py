@@ -118,6 +118,23 @@ def test_a_file_in_the_way(stage: Stage) -> None:
     assert stage.folder.read_text() == "not a folder"
 
 
+@pytest.mark.parametrize("place", ["/proc/made", "/dev/null/made"])
+def test_a_place_that_cannot_be_written_is_noticed_before_the_work(stage: Stage, place: str) -> None:
+    """Permissions would not tell: root has them all, and /proc takes nothing."""
+    with pytest.raises(OSError, match=place.removesuffix("/made")):
+        dataclasses.replace(stage, place=Path(place)).prepare()
+
+
+def test_a_place_of_its_own(stage: Stage, tmp_path: Path) -> None:
+    placed = dataclasses.replace(stage, place=tmp_path / "elsewhere" / "made")
+    placed.prepare()
+    assert list(placed.folder.parent.iterdir()) == []  # nothing is left of the trial
+    fill(placed)
+    assert placed.unchanged()
+    assert [path.name for path in placed.folder.parent.iterdir()] == ["made"]
+    assert not (tmp_path / "build").exists()
+
+
 def test_digests() -> None:
     assert digest_data({"a": 1, "b": [1.5]}) == digest_data({"b": [1.5], "a": 1}) != digest_data({"a": 1, "b": [1.6]})
     parts = ("arrays.py", "graph")

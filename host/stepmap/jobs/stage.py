@@ -80,7 +80,10 @@ class Stage:
 
     def prepare(self) -> None:
         """Makes the folder that the stage's own will lie in; fails now rather than after hours of work."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:  # something else is there
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from None
         if self.folder.exists() and not self.folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.folder))
         try:  # permissions do not tell: file systems may be full or read-only

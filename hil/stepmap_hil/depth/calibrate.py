@@ -1,0 +1,115 @@
+"""The pose of a camera from a ball held at known places.
+
+At each place a few frames tell where the ball is in camera axes; the pose is the rigid motion that takes those points
+to the known ones with the least squared error (Kabsch 1976, Horn 1987). Data that do not give a pose are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stepmap.arrays import Array, rows
+from stepmap_hil.depth import sphere
+from stepmap_hil.depth.camera import Camera, checked
+from stepmap_hil.depth.errors import CalibrationError
+from stepmap_hil.depth.segment import Background, clusters
+
+PLACES = 4
+"""Fewest places."""
+BREADTH = 0.05
+"""RMS distance [m] of the places from the line that fits them best, at least."""
+RMS, WORST = 0.005, 0.012
+"""What may remain [m]: on average, and at one place."""
+STILL = 0.005
+"""Standard deviation [m] of a ball that is held still, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A camera whose pose is known, and how well."""
+
+    camera: Camera
+    places: int
+    rms: float
+    """RMS distance [m] between where the ball was and where the camera now sees it."""
+    worst: float
+    """The largest of these distances [m]."""
+
+
+def sight(frames: Iterable[Array], background: Background, camera: Camera, radius: float) -> Array:
+    """Where a ball held still is, in camera axes; the pose of the camera does not matter."""
+    frames = list(frames)
+    found = [center for frame in frames if (center := _center(frame, background, camera, radius)) is not None]
+    if not frames or len(found) < (len(frames) + 1) // 2:
+        raise CalibrationError(
+            f"the ball was found in {len(found)} of {len(frames)} frames: is it in view, nothing before it, its radius "
+            f"{radius:g} m, and was the background learned without it?"
+        )
+    spread = float(np.linalg.norm(np.std(found, axis=0)))
+    if spread > STILL:
+        raise CalibrationError(f"the ball moved by {spread * 1e3:.0f} mm while it was looked at: hold it still")
+    return np.asarray(np.mean(found, axis=0))
+
+
+def _center(frame: Array, background: Background, camera: Camera, radius: float) -> Array | None:
+    foreground = background.foreground(checked(frame))
+    patches = clusters(frame, foreground)
+    balls = [sphere.find(frame, foreground, patch, camera, radius) for patch in patches]
+    best = min((ball for ball in balls if ball is not None), key=lambda ball: ball.scatter / ball.seen, default=None)
+    return None if best is None else best.center
+
+
+def calibrate(seen: Sequence[Any], known: Sequence[Any], camera: Camera) -> Calibration:
+    """The camera with the pose that takes the points it has ``seen`` to the ``known`` ones, both (n, 3) [m]."""
+    a, b = rows(seen, 3, "seen"), rows(known, 3, "known")
+    if a.ndim != 2 or a.shape != b.shape:
+        raise CalibrationError(f"each place is seen once and known once, not {a.shape} and {b.shape}")
+    if len(a) < PLACES:
+        raise CalibrationError(f"{len(a)} places are too few: hold the ball at {PLACES} or more")
+    for points, which in ((b, "known"), (a, "seen")):
+        _check_breadth(points, which)
+    pose = _rigid_motion(a, b)
+    distance = np.linalg.norm(a @ pose[:3, :3].T + pose[:3, 3] - b, axis=1)
+    rms, worst = float(np.sqrt(np.mean(distance**2))), float(distance.max())
+    if rms > RMS or worst > WORST:
+        raise CalibrationError(_misfit(a, b, distance))
+    if pose[2, 3] < 0:
+        raise CalibrationError(
+            "the camera would stand behind the plane of motion: does z point to the camera, has an axis a wrong sign?"
+        )
+    return Calibration(replace(camera, pose=pose), len(a), rms, worst)
+
+
+def _check_breadth(points: Array, which: str) -> None:
+    breadth = float(np.linalg.svd(points - points.mean(axis=0), compute_uv=False)[1] / np.sqrt(len(points)))
+    if breadth < BREADTH:
+        raise CalibrationError(
+            f"the {which} places lie within {breadth * 1e3:.0f} mm of one line, and the camera could turn about it: "
+            "move some of them away from it"
+        )
+
+
+def _rigid_motion(a: Array, b: Array) -> Array:
+    """The 4x4 that takes points a to points b with the least squared error."""
+    u, _, vt = np.linalg.svd((a - a.mean(axis=0)).T @ (b - b.mean(axis=0)))
+    flip = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
+    pose = np.eye(4)
+    pose[:3, :3] = vt.T @ flip @ u.T
+    pose[:3, 3] = b.mean(axis=0) - pose[:3, :3] @ a.mean(axis=0)
+    return pose
+
+
+def _misfit(a: Array, b: Array, distance: Array) -> str:
+    """Why points do not match."""
+    scale = float(np.linalg.norm(a - a.mean(axis=0)) / np.linalg.norm(b - b.mean(axis=0)))
+    worst = int(distance.argmax())
+    text = f"the places do not match by {np.sqrt(np.mean(distance**2)) * 1e3:.0f} mm RMS"
+    if abs(scale - 1) > 0.03:
+        return f"{text}: seen from the camera they are {scale:.3g} times as far apart; are they in metres?"
+    return (
+        f"{text}, number {worst + 1} by {distance[worst] * 1e3:.0f} mm: measure it again; are they in the same order?"
+    )

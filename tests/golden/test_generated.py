@@ -1,0 +1,120 @@
+"""Generated code that is kept in the repository: it is what is generated today, and it works.
+
+``pytest tests/golden/test_generated.py --update-generated`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepmap import jobs
+from stepmap.jobs import optimize as optimum
+from stepmap.steps import Trajectory
+from stepmap_codegen import Controller
+from stepmap_codegen import generate as generation
+from stepmap_codegen.schedule import unpack
+from tests.sil.controllers import CORE, STRICT, TRAP
+
+ROOT = Path(__file__).parents[2]
+GENERATED = ROOT / "firmware" / "generated"
+NAMES = ("cart_pendulum", "suspended_mass")
+
+
+@functools.cache
+def generated(name: str) -> Controller:
+    """The job's controller, made now."""
+    file = ROOT / "examples" / f"{name}.toml"
+    job = jobs.load(file)
+    solution = job.solve().require()
+    return generation.controller(job, solution.trajectory, solution.gains, generation.read_choices(file))
+
+
+def update(name: str) -> None:
+    """What ``stepmap generate examples/<name>.toml --out firmware/generated/<name>`` writes."""
+    file = ROOT / "examples" / f"{name}.toml"
+    job = jobs.load(file)
+    solved = optimum.stage(job, ROOT / "build")
+    stage = generation.stage(job, solved, generation.read_choices(file), ROOT / "build", GENERATED / name)
+    generation.write(stage, generated(name))
+
+
+def test_the_list_is_complete() -> None:
+    assert {path.name for path in GENERATED.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_are_what_is_generated_now(name: str, request: pytest.FixtureRequest) -> None:
+    """All files the same, byte by byte; of the schedule, values within a unit of their formats.
+
+    The search takes the same path everywhere and differs by rounding alone, which the test below imitates with 1e-12.
+    It is not the minimum to that accuracy: from another guess it stops 3e-9 to 6e-9 away, more than a unit.
+    """
+    if request.config.getoption("--update-generated"):
+        update(name)
+    assert generation.stale(GENERATED / name, generated(name)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_schedule_is_the_optimal_trajectory(name: str) -> None:
+    """Read back from the committed blob; half a unit from rounding, one more from another machine."""
+    blob = unpack((GENERATED / name / "schedule.bin").read_bytes())
+    solution = jobs.load(ROOT / "examples" / f"{name}.toml").solve()
+    x = solution.trajectory.x
+    units = 2.0 ** -np.array(blob.fractions[: x.shape[1]], dtype=float)
+    assert (np.abs(blob.values()[:, : x.shape[1]] - x) <= 1.5 * units).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_last_bits_of_a_machine_do_not_show(name: str) -> None:
+    """A trajectory that is off by 1e-12 everywhere gives the same files."""
+    file = ROOT / "examples" / f"{name}.toml"
+    job = jobs.load(file)
+    solution = job.solve().require()
+    t, x, u = solution.trajectory.t, solution.trajectory.x, solution.trajectory.u
+    rng = np.random.default_rng(0)
+    off = Trajectory(t, x + 1e-12 * rng.standard_normal(x.shape), u + 1e-12 * rng.standard_normal(u.shape))
+    made = generation.controller(job, off, solution.gains, generation.read_choices(file))
+    assert generation.stale(GENERATED / name, made) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_simulated_runs_stay_near_the_trajectory(name: str) -> None:
+    """The gains hold what [noise] does: ranges are those of a stable loop, not of one that runs away."""
+    made = generated(name)
+    coordinates = made.plant.step.nd + made.plant.step.nk
+    nominal = made.schedule.values()[:, None, :coordinates]
+    assert np.abs(made.recording.states[..., :coordinates] - nominal).max() < 0.2  # m or rad
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_code_passes_its_own_test(name: str, tmp_path: Path) -> None:
+    """Three ticks with a known checksum, as a board does them when it starts."""
+    folder, built = GENERATED / name, tmp_path / "controller.so"
+    sources = [folder / "controller.c", folder / "schedule.c", CORE / "sm_fixed.c", CORE / "sm_schedule.c"]
+    command = ["gcc", *STRICT, *TRAP, "-shared", "-fPIC", f"-I{CORE}", f"-I{folder}", "-o", built, *sources]
+    subprocess.run([*map(str, command)], check=True)
+    loaded = ctypes.CDLL(str(built))
+    fields = json.loads((folder / "signals.json").read_text())["fields"]
+    memory = (ctypes.c_int32 * (len(fields) + 1))()
+    assert loaded.sm_self_test(memory) == 0
+    image = (folder / "schedule.bin").read_bytes()
+    found = (ctypes.c_char * len(image)).in_dll(loaded, "sm_schedule_image")
+    assert bytes(found) == image  # the schedule as const C is the blob
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_in_it_tells_when_or_where(name: str) -> None:
+    """Same job, same files: no date, no path."""
+    for path in (GENERATED / name).iterdir():
+        if path.name != "manifest.json":  # not under version control
+            content = path.read_bytes()
+            assert str(ROOT).encode() not in content
+            assert not re.search(rb"20\d\d[-/.]\d\d|\d\d:\d\d", content) or path.suffix == ".bin"
