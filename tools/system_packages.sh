@@ -4,15 +4,18 @@ set -euo pipefail
 
 missing=()
 for tool in gcc clang-format cppcheck arm-none-eabi-gcc riscv64-unknown-elf-gcc qemu-system-arm qemu-system-riscv32 \
-  stm32flash; do
+  stm32flash clang chromium; do
   command -v "$tool" >/dev/null || missing+=("$tool")
 done
+compgen -G '/usr/lib/*/fakenect/libfreenect.so.0.5' >/dev/null || missing+=(fakenect)
 "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null || missing+=("python's venv")
 ((${#missing[@]})) || exit 0
 
 install='apt-get update && apt-get install -y --no-install-recommends build-essential clang-format cppcheck python3-venv'
 install+=' gcc-arm-none-eabi libnewlib-arm-none-eabi gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf'
-install+=' qemu-system-arm qemu-system-misc stm32flash'
+install+=' qemu-system-arm qemu-system-misc stm32flash libfreenect0.5 chromium clang'
+# The fuzzer's library is named after the version of clang.
+install+=' $(apt-cache depends clang | grep -o "clang-[0-9]*" | head -n 1 | sed "s/clang-\(.*\)/libclang-rt-\1-dev/")'
 (IFS=, && echo "missing: ${missing[*]}")
 if ((EUID == 0)) && command -v apt-get >/dev/null; then
   echo "$install"
