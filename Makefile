@@ -43,6 +43,7 @@ bench: setup ## measure the core, the optimizer and the generated code
 	$(BIN)/python tests/bench/core.py
 	$(BIN)/python tests/bench/optimal.py
 	$(BIN)/python tests/bench/codegen.py
+	$(BIN)/python tests/bench/depth.py
 
 lock: ## pin the newest packages pyproject.toml allows in requirements.lock
 	@PYTHON='$(PYTHON)' tools/lock.sh

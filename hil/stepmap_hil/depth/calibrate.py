@@ -17,6 +17,7 @@ from stepmap_hil.depth import sphere
 from stepmap_hil.depth.camera import Camera, checked
 from stepmap_hil.depth.errors import CalibrationError
 from stepmap_hil.depth.segment import Background, clusters
+from stepmap_hil.depth.sphere import Sphere
 
 PLACES = 4
 """Fewest places."""
@@ -24,8 +25,8 @@ BREADTH = 0.05
 """RMS distance [m] of the places from the line that fits them best, at least."""
 RMS, WORST = 0.005, 0.012
 """What may remain [m]: on average, and at one place."""
-STILL = 0.005
-"""Standard deviation [m] of a ball that is held still, at most."""
+STILL = 2.0
+"""Times its expected scatter by which a ball may seem to move while it is held still."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,24 +44,24 @@ class Calibration:
 def sight(frames: Iterable[Array], background: Background, camera: Camera, radius: float) -> Array:
     """Where a ball held still is, in camera axes; the pose of the camera does not matter."""
     frames = list(frames)
-    found = [center for frame in frames if (center := _center(frame, background, camera, radius)) is not None]
+    found = [ball for frame in frames if (ball := _ball(frame, background, camera, radius)) is not None]
     if not frames or len(found) < (len(frames) + 1) // 2:
         raise CalibrationError(
             f"the ball was found in {len(found)} of {len(frames)} frames: is it in view, nothing before it, its radius "
             f"{radius:g} m, and was the background learned without it?"
         )
-    spread = float(np.linalg.norm(np.std(found, axis=0)))
-    if spread > STILL:
+    centers = np.array([ball.center for ball in found])
+    spread = float(np.sqrt(centers.var(axis=0).sum()))
+    expected = float(np.sqrt(np.mean([np.trace(ball.covariance) for ball in found])))
+    if spread > STILL * expected:
         raise CalibrationError(f"the ball moved by {spread * 1e3:.0f} mm while it was looked at: hold it still")
-    return np.asarray(np.mean(found, axis=0))
+    return np.asarray(centers.mean(axis=0))
 
 
-def _center(frame: Array, background: Background, camera: Camera, radius: float) -> Array | None:
+def _ball(frame: Array, background: Background, camera: Camera, radius: float) -> Sphere | None:
     foreground = background.foreground(checked(frame))
-    patches = clusters(frame, foreground)
-    balls = [sphere.find(frame, foreground, patch, camera, radius) for patch in patches]
-    best = min((ball for ball in balls if ball is not None), key=lambda ball: ball.scatter / ball.seen, default=None)
-    return None if best is None else best.center
+    balls = [sphere.find(frame, foreground, patch, camera, radius) for patch in clusters(frame, foreground)]
+    return min((ball for ball in balls if ball is not None), key=lambda ball: ball.scatter / ball.seen, default=None)
 
 
 def calibrate(seen: Sequence[Any], known: Sequence[Any], camera: Camera) -> Calibration:

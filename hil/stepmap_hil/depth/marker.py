@@ -13,9 +13,10 @@ from stepmap_hil.depth.scene import Scene, Triple
 from stepmap_hil.depth.segment import CELL, Cluster
 
 FLAT = 3.0  # standard deviations that the face's points may lie before or behind it
-FIT = 0.08  # part by which the face may seem too wide or too high
+FIT = 0.15  # part by which the face may seem too wide or too high
 FILLED = 0.8  # share of the face that must be seen
 EDGE = 0.001  # m that an edge may be off for other reasons than noise
+WINDOW = 9  # pixels a side that err together
 STRIP = 0.018  # m on both sides of an edge that are looked at
 SYSTEMATIC = 0.0005  # m that no number of points removes
 
@@ -81,7 +82,7 @@ def _measure(rays: Array, depth: Array, z: float, camera: Camera, scene: Scene) 
     within = (np.abs(plane - center) < np.array(scene.box[:2]) / 2).all(axis=1)
     if on[within].mean() < FILLED:
         return None
-    return Face(np.array([*center, level]), np.array([*variance, sigma**2 / on.sum() + SYSTEMATIC**2]))
+    return Face(np.array([*center, level]), np.array([*variance, sigma**2 * WINDOW**2 / on.sum() + SYSTEMATIC**2]))
 
 
 def _level(forward: Array, sigma: float) -> float | None:
@@ -112,12 +113,12 @@ def _ends(view: _View, axis: int, box: Triple) -> tuple[_End, _End] | None:
         # grazing angle, it may as well give no data. Half of it, give or take a half.
         slant = max(0.0, side * (view.eye[axis] - place)) / (view.eye[2] - view.level)
         extra = slant * view.tolerance / 2
-        # Each row of pixels crosses the edge once; noise of σ pixels changes its length by √(σ/√π).
-        variance = float(lateral(0.0)) / np.sqrt(np.pi) * view.pitch**3 / breadth + extra**2
+        windows = max(1.0, breadth / view.pitch / WINDOW)
+        variance = (float(lateral(0.0)) * view.pitch) ** 2 / windows + extra**2
         found.append(_End(place - side * extra, variance))
     low, high = found
     misfit = abs(high.place - low.place - 2 * half)
-    allowed = 3 * np.sqrt(low.variance + high.variance + 2 * EDGE**2)
+    allowed = 3.5 * np.sqrt(low.variance + high.variance + 2 * EDGE**2)
     return (low, high) if misfit < min(FIT * 2 * half, allowed) else None
 
 

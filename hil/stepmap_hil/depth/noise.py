@@ -1,8 +1,8 @@
 """What a Kinect adds to the truth.
 
 Noise along the ray and across it as measured by Nguyen, Izadi & Lovell, "Modeling Kinect sensor noise for improved 3D
-reconstruction and tracking", 3DIMPVT 2012. Missing pixels are our choice: a small share everywhere, and surfaces seen
-at a grazing angle.
+reconstruction and tracking", 3DIMPVT 2012. That pixels err in windows and not one by one, and which are missing, is our
+choice: a small share everywhere, and surfaces seen at a grazing angle.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ shadow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,8 +22,28 @@ from stepmap_hil.depth.solids import Ball, Block, Rays, Solid, String, Surface, 
 REACH = 4
 """Pixels around an outline that lateral noise can change: 4 standard deviations, rounded up."""
 SILENT = 4000.0  # counts that stand for no data; finite, so that noise can be added everywhere
+CHUNK = 16384  # pixels that are cast at a time
 BLIND = 8
 """Columns at the right that a Kinect never fills: the window it correlates does not fit there."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A solid, the rows and columns where it or its shadow may be seen, and the pixels that have to be cast for it."""
+
+    solid: Solid
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    pixels: Array
+
+    @classmethod
+    def window(cls, solid: Solid, rows: tuple[int, int], columns: tuple[int, int]) -> _Part:
+        return cls(solid, rows, columns, (np.arange(*rows)[:, None] * WIDTH + np.arange(*columns)).ravel())
+
+    def near(self, u: Array, v: Array) -> Array:
+        """Which of these pixels are within."""
+        (top, bottom), (left, right) = self.rows, self.columns
+        return np.flatnonzero((v >= top) & (v < bottom) & (u >= left) & (u < right))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +62,10 @@ class Renderer:
         """
         rng = np.random.Generator(np.random.SFC64([self.seed, number]))
         counts, sigma = self._still(rng)
-        solids = self._moving(ball, robot, occluders)
-        if solids:
-            where = np.concatenate([self._touched(solid) for solid in solids])
-            surface = self._seen(where, solids, rng)
+        parts = [self._part(solid) for solid in self._moving(ball, robot, occluders)]
+        if parts:
+            where = np.concatenate([part.pixels for part in parts])
+            surface = self._seen(where, parts, rng)
             counts.flat[where], sigma.flat[where] = self._counts(surface, rng)
         return self._digital(counts, sigma, rng)
 
@@ -121,36 +141,44 @@ class Renderer:
             solids.append(String(robot, ball, self.scene.string))
         return solids
 
-    def _touched(self, solid: Solid) -> Array:
-        """Pixels where a solid or its shadow may be seen."""
+    def _part(self, solid: Solid) -> _Part:
         outline = self.camera.pixels(solid.outline(self.camera))
-        if outline[:, 2].min() < 0.1:
-            return np.arange(HEIGHT * WIDTH) if outline[:, 2].max() > 0 else np.arange(0)
-        if isinstance(solid, String):
-            return _band(outline, REACH + self.camera.fx * solid.radius / float(outline[:, 2].min()))
-        shadow = self.camera.fx * self.camera.baseline * (1 / float(outline[:, 2].min()) - 1 / self.camera.far)
+        nearest = float(outline[:, 2].min())
+        if nearest < 0.1:  # around the camera, or behind it
+            return _Part.window(solid, (0, HEIGHT), (0, WIDTH if outline[:, 2].max() > 0 else 0))
+        shadow = self.camera.fx * self.camera.baseline * (1 / nearest - 1 / self.camera.far)
         low, high = outline.min(axis=0), outline.max(axis=0)
-        left, right = _span(low[0] - max(shadow, 0.0), high[0] - min(shadow, 0.0), WIDTH)
-        top, bottom = _span(low[1], high[1], HEIGHT)
-        return (np.arange(top, bottom)[:, None] * WIDTH + np.arange(left, right)).ravel()
+        columns = _span(low[0] - max(shadow, 0.0), high[0] - min(shadow, 0.0), WIDTH)
+        part = _Part.window(solid, _span(low[1], high[1], HEIGHT), columns)
+        if isinstance(solid, String):
+            return replace(part, pixels=_band(outline, REACH + self.camera.fx * solid.radius / nearest))
+        return part
 
-    def _seen(self, where: Array, solids: Sequence[Solid], rng: np.random.Generator) -> Surface:
+    def _seen(self, where: Array, parts: Sequence[_Part], rng: np.random.Generator) -> Surface:
         """What these pixels see, each along a ray that lateral noise has moved."""
         shift = self._shifts(where, rng) * (lateral(0.0) * self.noise.lateral)
-        seen = self._look(where, shift, solids)
+        seen = self._look(where, shift, parts)
         more = lateral(seen.angle) / lateral(0.0)
         steep = np.flatnonzero(more > 1.02) if self.noise.lateral else np.arange(0)
         if len(steep):  # there the noise depends on the angle, which only the first look told
-            again = self._look(where[steep], shift[:, steep] * more[steep], solids)
+            again = self._look(where[steep], shift[:, steep] * more[steep], parts)
             for old, new in ((seen.depth, again.depth), (seen.angle, again.angle), (seen.lit, again.lit)):
                 old[steep] = new
         return seen
 
-    def _look(self, where: Array, shift: Array, solids: Sequence[Solid]) -> Surface:
+    def _look(self, where: Array, shift: Array, parts: Sequence[_Part]) -> Surface:
+        """What pixels see, so many at a time that the arrays stay in the cache: half the time for large solids."""
+        some = [slice(k, k + CHUNK) for k in range(0, max(len(where), 1), CHUNK)]
+        seen = [self._look_at(where[part], shift[:, part], parts) for part in some]
+        depth, angle, lit = (np.concatenate([getattr(s, name) for s in seen]) for name in ("depth", "angle", "lit"))
+        return Surface(depth, angle, lit)
+
+    def _look_at(self, where: Array, shift: Array, parts: Sequence[_Part]) -> Surface:
         v, u = np.divmod(where, WIDTH)
         source, still = self._beside(where, shift), self._background
         behind = Surface(still.depth[source], still.angle[source], still.lit[source])
-        return cast(self._rays(u + shift[0], v + shift[1]), solids, self._light, behind)
+        rays = self._rays(u + shift[0], v + shift[1])
+        return cast(rays, [part.solid for part in parts], self._light, behind, [part.near(u, v) for part in parts])
 
     # From metres to counts
 

@@ -159,20 +159,30 @@ class Surface:
     lit: Array
 
 
-def cast(rays: Rays, solids: Sequence[Solid], light: Array, behind: Surface | None = None) -> Surface:
-    """The nearest surface on each ray, among solids and what is ``behind``."""
+def cast(
+    rays: Rays,
+    solids: Sequence[Solid],
+    light: Array,
+    behind: Surface | None = None,
+    near: Sequence[Array | slice] | None = None,
+) -> Surface:
+    """The nearest surface on each ray, among solids and what is ``behind``.
+
+    ``near`` tells for each solid which rays can meet it or its shadow, all without it.
+    """
     n = rays.direction.shape[1]
     if behind is None:
         behind = Surface(np.full(n, np.inf), np.zeros(n), np.ones(n, dtype=bool))
-    depth, cosine, lit = behind.depth.copy(), np.cos(behind.angle), behind.lit.copy()
-    for solid in solids:
-        t, c = solid.hit(rays)
-        nearer = t < depth
-        np.copyto(depth, t, where=nearer)
-        np.copyto(cosine, c, where=nearer)
-        lit |= nearer
+    depth, angle, lit = behind.depth.copy(), behind.angle.copy(), behind.lit.copy()
+    parts = near or [slice(None)] * len(solids)
+    for solid, part in zip(solids, parts, strict=True):
+        t, cosine = solid.hit(Rays(rays.origin, rays.direction[:, part]))
+        nearer = t < depth[part]
+        depth[part] = np.where(nearer, t, depth[part])
+        angle[part] = np.where(nearer, np.arccos(np.minimum(cosine, 1.0)), angle[part])
+        lit[part] |= nearer
     lit &= np.isfinite(depth)
     points = rays.at(np.where(lit, depth, 1.0))
-    for solid in solids:
-        lit &= ~solid.shades(points, light)
-    return Surface(depth, np.arccos(np.minimum(cosine, 1.0)), lit)
+    for solid, part in zip(solids, parts, strict=True):
+        lit[part] &= ~solid.shades(points[:, part], light)
+    return Surface(depth, angle, lit)

@@ -14,8 +14,11 @@ from stepmap_hil.depth.segment import CELL, Cluster
 ROUNDS = 8
 WIDE, TIGHT = 4.0, 3.0  # standard deviations within which points are kept, at first and at last
 SEEN = 0.35  # share of the disc that must be seen
-KEPT = 0.75  # share of the points that must lie on the ball
-ROUGH = 1.5  # times the expected noise that they may scatter
+KEPT = 0.7  # share of the points that must lie on the ball
+ROUGH = 1.8  # times the expected noise that they may scatter
+BROAD = 1.25  # times as broad as the disc that they may be
+ROUND = 1.15  # times as far from a plane as from the ball that they must be
+TOGETHER = 40  # points that err together, so that n of them tell as much as n / 40: half a window of 9x9 pixels
 SYSTEMATIC = 0.0005  # m that no number of points removes
 
 
@@ -40,7 +43,14 @@ def find(frame: Array, foreground: Array, cluster: Cluster, camera: Camera, radi
     if not 0.25 * disc < cluster.cells * CELL**2 < 2.0 * disc:
         return None
     points = _points(frame, foreground, cluster, camera, z, radius)
-    return fit(points, camera, radius) if len(points) > 0.2 * disc else None
+    if len(points) < 0.2 * disc or _breadth(points) > BROAD * radius / 2:  # a disc's RMS distance along any axis
+        return None
+    return fit(points, camera, radius)
+
+
+def _breadth(points: Array) -> float:
+    """RMS distance from the middle along the longest axis across the view [m]."""
+    return float(np.sqrt(np.linalg.eigvalsh(np.cov(points[:, :2].T))[-1]))
 
 
 def _disc(z: float, camera: Camera, radius: float) -> float:
@@ -86,10 +96,16 @@ def fit(points: Array, camera: Camera, radius: float) -> Sphere | None:
             break
     seen = kept.sum() / _disc(float(center[2]), camera, radius)
     scatter = float(np.sqrt(np.mean(residual[kept] ** 2)))
-    if seen < SEEN or kept.mean() < KEPT or scatter > ROUGH:
+    if seen < SEEN or kept.mean() < KEPT or scatter > ROUGH or _flatness(points) < ROUND * np.std(distance):
         return None
-    covariance = np.linalg.inv(curvature) * max(scatter, 1.0) ** 2 + SYSTEMATIC**2 * np.eye(3)
+    covariance = np.linalg.inv(curvature) * TOGETHER * max(scatter, 1.0) ** 2 + SYSTEMATIC**2 * np.eye(3)
     return Sphere(center, covariance, scatter, float(seen))
+
+
+def _flatness(points: Array) -> float:
+    """RMS distance in depth of points from the plane that fits them best [m]."""
+    terms = np.column_stack([np.ones(len(points)), points[:, :2]])
+    return float(np.std(points[:, 2] - terms @ np.linalg.lstsq(terms, points[:, 2], rcond=None)[0]))
 
 
 def _deviations(z: float, camera: Camera) -> tuple[float, float]:
