@@ -1,0 +1,6 @@
+"""The live page: a run shown in a browser while it goes on, served on this machine only (docs/live.md)."""
+
+from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame
+from stepmap_hil.live.page import LivePage
+
+__all__ = ["CHARTS", "Chart", "LiveFrame", "LivePage"]

@@ -1,0 +1,220 @@
+"""The page itself: a viser server on this machine's own address, with the scene, charts, state and buttons."""
+
+from __future__ import annotations
+
+import html
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+
+import numpy as np
+import rich
+import viser
+from numpy.typing import ArrayLike
+from viser.infra import WebsockClientConnection
+
+import stepmap as sm
+from stepmap.errors import LinkError
+from stepmap_hil.live.charts import Strips
+from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame, configuration
+from stepmap_hil.live.scene import Scene, legend
+
+HOST = "127.0.0.1"  # never another: whoever sees the page can stop the robot
+RATE = 30.0  # Hz, at most, of the scene
+SHARE = 0.1  # of the time, at most, goes into drawing
+SLOW_RATE = 8.0  # Hz, at most, of charts, text and points
+WIDTH = 400  # pixels of the panel
+EVENTS = 5  # shown
+COLORS = {"running": "#009E73", "holding": "#E69F00", "fault": "#D02020"}  # of states, by their first word
+TEXT = """<div style="padding: 0.2em 0.8em; line-height: 1.45; font-size: 0.9em">
+<div style="display: flex; justify-content: space-between; align-items: baseline">
+<b id="state" style="font-size: 1.5em; color: {color}">{state}</b><span id="time">{time:.2f} s</span></div>
+<div id="reason">{reason}</div><div id="numbers" style="font-size: 0.85em">{numbers}</div>
+<div style="font-size: 0.85em">{colors}</div></div>"""
+EVENT_TEXT = """<div id="events" style="padding: 0 0.8em; font-size: 0.85em; opacity: 0.7">{events}</div>"""
+
+
+class LivePage:
+    """Shows a run in a browser. ``update`` is called by the run; ``stop_requested`` and ``injected`` ask the user.
+
+    ``system`` is a system or its name in the catalog; ``reference`` the q̄ or x of a plan, (N, ...), whose path is
+    drawn; ``port`` 0 takes a free one.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        system: sm.System | str,
+        port: int = 0,
+        faults: Sequence[str] = (),
+        *,
+        reference: ArrayLike | None = None,
+        charts: Sequence[Chart] = CHARTS,
+    ) -> None:
+        self.system = sm.systems.get(system) if isinstance(system, str) else system
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._asked: list[str] = []
+        self._events: tuple[str, ...] = ()
+        self._units = {name: chart.unit for chart in charts for name in chart.lines}
+        self._pending: LiveFrame | None = None
+        self._due = self._slow_due = 0.0
+        self._closed = False
+        n = self._n = len(self.system.coordinates)
+        plan = self.system.configuration({})[None] if reference is None else np.asarray(reference, float)[:, :n]
+        path = self.system.positions(plan)
+        with _quiet():
+            self._server = _Server(port, title)
+        if port and self._server.get_port() != port:
+            self.close()
+            raise LinkError(f"live page: port {port} is taken; choose another, or 0 for a free one")
+        self.url = f"http://{HOST}:{self._server.get_port()}"
+        with self._server.atomic():
+            self._scene = Scene(self._server, self.system, path)
+            self._panel(faults, charts)
+
+    def _panel(self, faults: Sequence[str], charts: Sequence[Chart]) -> None:
+        gui = self._server.gui
+        gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
+        gui.main_panel.dock_right()
+        gui.main_panel.set_width(WIDTH)
+        # STOP comes first, so that nothing that grows can move it.
+        self._button = gui.add_button(
+            "STOP", color="red", icon=viser.Icon.PLAYER_STOP, hint="ends the run with a stop command"
+        )
+        self._button.on_click(lambda _: self._request_stop())
+        self._text = gui.add_html("")
+        self._faults = gui.add_button_group("inject", tuple(faults)) if faults else None
+        if self._faults is not None:
+            self._faults.on_click(lambda event: self._inject(str(event.target.value)))
+        self._strips = Strips(gui, charts)
+        self._event_text = gui.add_html("")
+        self._shown = LiveFrame(0.0, {}, state="waiting", reason="the run has not begun")
+        self._write()
+
+    def update(self, frame: LiveFrame) -> None:
+        """Takes a tick; draws it unless the last was drawn a moment ago."""
+        self._strips.add(frame.time, frame.numbers)
+        now = time.perf_counter()
+        if now < self._due:
+            self._pending = frame
+            return
+        self._draw(frame, slow=now >= self._slow_due)
+        self._due = now + max(1 / RATE, (time.perf_counter() - now) / SHARE)
+
+    def _draw(self, frame: LiveFrame, *, slow: bool) -> None:
+        self._pending = None
+        self._shown = frame
+        plant = configuration(self.system, frame.coordinates)
+        poses = [plant, *(configuration(self.system, p, plant) for p in (frame.estimate, frame.reference))]
+        placed = iter(self.system.positions(np.array([q for q in poses if q is not None]).reshape(-1, self._n)))
+        with self._server.atomic():
+            self._scene.move(*(None if q is None else next(placed) for q in poses))
+            if slow:
+                self._slow_due = time.perf_counter() + 1 / SLOW_RATE
+                self._scene.draw_slowly(frame.points)
+                self._strips.draw()
+                self._write()
+
+    def _write(self) -> None:
+        frame = self._shown
+        numbers = " · ".join(
+            f"{html.escape(name)} {frame.numbers[name]:.1f} {html.escape(unit)}"
+            for name, unit in self._units.items()
+            if np.isfinite(frame.numbers.get(name, np.nan))
+        )
+        self._text.content = TEXT.format(
+            state=html.escape(frame.state),
+            color=COLORS.get(frame.state.split(" ")[0].lower(), "inherit"),
+            time=frame.time,
+            reason=html.escape(frame.reason),
+            numbers=numbers,
+            colors=legend(),
+        )
+
+    def note(self, text: str) -> None:
+        """Adds a line to the last events, which the page shows."""
+        with self._lock:
+            self._events = (*self._events, f"{self._shown.time:.2f} s  {text}")[-EVENTS:]
+            lines = "".join(f"<div>{html.escape(event)}</div>" for event in self._events)
+            self._event_text.content = EVENT_TEXT.format(events=lines)
+
+    def finish(self, text: str) -> None:
+        """Shows the last tick and how the run ended; the page stays, its buttons do nothing more."""
+        last = self._pending or self._shown
+        self._draw(replace(last, state=text, reason=""), slow=True)
+        self._button.disabled = True
+        if self._faults is not None:
+            self._faults.visible = False  # viser cannot disable a group
+
+    def close(self) -> None:
+        """Ends the server; calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            with _quiet():
+                self._server.stop()
+
+    def __enter__(self) -> LivePage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # what the user asks for; the buttons' callbacks run in threads of the server ---------------------------------
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether STOP was pressed; stays true."""
+        return self._stop.is_set()
+
+    def injected(self) -> list[str]:
+        """Faults asked for since the last call, in order."""
+        with self._lock:
+            asked, self._asked = self._asked, []
+        return asked
+
+    def _request_stop(self) -> None:
+        self._stop.set()
+        self._button.disabled = True
+        self.note("STOP pressed")
+
+    def _inject(self, name: str) -> None:
+        with self._lock:
+            self._asked.append(name)
+        self.note(f"fault: {name}")
+
+
+class _Server(viser.ViserServer):
+    """Serves this machine's own pages only."""
+
+    def __init__(self, port: int, label: str) -> None:
+        super().__init__(host=HOST, port=port, label=label, verbose=False)
+        self._websock_server.on_client_connect(self._refuse_strangers)
+
+    async def _refuse_strangers(self, client: WebsockClientConnection) -> None:
+        """Browsers let any site connect to this machine, but say which site it is; other programs say nothing."""
+        connection = self._websock_server._live_connections[client.client_id]
+        origin = connection.request.headers.get("Origin") if connection.request is not None else None
+        own = {f"http://{host}:{self.get_port()}" for host in (HOST, "localhost")}
+        if origin is not None and origin not in own:
+            await connection.close(1008, "not this page")
+
+    def request_share_url(self, verbose: bool = True) -> str | None:
+        """No tunnel: viser would open one to the internet whenever a client asks."""
+        return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without viser's messages on the terminal, which it prints through rich's own console."""
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = before
