@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench lock clean
+.PHONY: help setup system demo test check bench soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +30,9 @@ $(STAMP): requirements.lock pyproject.toml | system
 	$(PIP) check
 	@touch $@
 
-demo: setup ## run the demonstration
+demo: setup ## simulate and optimize; then let an emulated STM32F405 control a robot that a Kinect watches
 	$(BIN)/stepmap demo
+	$(BIN)/stepmap bench examples/suspended_mass.toml --board stm32f405
 
 test: check ## run all checks, then all tests
 	$(BIN)/python -m pytest -n $(JOBS)
@@ -43,7 +44,11 @@ bench: setup ## measure the core, the optimizer and the generated code
 	$(BIN)/python tests/bench/core.py
 	$(BIN)/python tests/bench/optimal.py
 	$(BIN)/python tests/bench/codegen.py
+	$(BIN)/python tests/bench/firmware.py
 	$(BIN)/python tests/bench/depth.py
+
+soak: setup ## an hour of the bench in lock-step with random faults
+	$(BIN)/python -m tests.hil.soak
 
 lock: ## pin the newest packages pyproject.toml allows in requirements.lock
 	@PYTHON='$(PYTHON)' tools/lock.sh

@@ -180,6 +180,7 @@ static void heartbeat(sm_loop *l) {
   m.flags = (uint16_t)flags;
   memcpy(m.model, MODEL, sizeof m.model);
   memcpy(m.schedule, l->schedule_name, sizeof m.schedule);
+  l->told = l->supervisor.state;
   say(l, MAVLINK_MSG_ID_HEARTBEAT, &m);
 }
 
@@ -282,6 +283,9 @@ static void obey(sm_loop *l) {
   if (l->supervisor.state == SM_STATE_IDLE || l->supervisor.state == SM_STATE_FAULT) {
     l->ticking = false;
     l->running = false;
+  }
+  if (l->told != l->supervisor.state) {
+    heartbeat(l); /* at once: in some states there is no telemetry */
   }
 }
 
@@ -393,16 +397,18 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us) {
   }
 }
 
-/* Ticks that are half a period late are done without a measurement. After a long silence only the last of them are. */
+/* Ticks that are half a period late are done without a measurement: one at a time, so that motors and messages are not
+ * kept waiting, or all at once where time passes with messages. After a long silence only the last of them are. */
 static void catch_up(sm_loop *l) {
-  for (unsigned k = 0; l->ticking && (int32_t)(now_us(l) - l->due_us) > HALF_PERIOD; k++) {
+  const unsigned most = l->virtual_time ? CATCH_UP : 1U;
+  for (unsigned k = 0; k < most && l->ticking && (int32_t)(now_us(l) - l->due_us) > HALF_PERIOD; k++) {
     port_watchdog_feed();
-    if (k == CATCH_UP) {
-      l->due_us = now_us(l);
-      break;
-    }
     l->due_us += SM_PERIOD_US;
     tick(l, 0, port_micros());
+  }
+  const int32_t behind = (int32_t)(now_us(l) - l->due_us);
+  if (behind > (l->virtual_time ? HALF_PERIOD : (int32_t)(CATCH_UP * SM_PERIOD_US))) {
+    l->due_us = now_us(l);
   }
 }
 
@@ -445,12 +451,14 @@ static void calibrate(sm_loop *l, uint32_t valid) {
       continue;
     }
     const sm_real v = channel_as_command(&l->controller, i);
-    l->calibration[i] += as_motor(i, v);
+    const int32_t position = as_motor(i, v);
+    l->calibration[i] += position;
     const bool first = l->calibrations == 1U;
     l->calibration_low[i] = first || v < l->calibration_low[i] ? v : l->calibration_low[i];
     l->calibration_high[i] = first || v > l->calibration_high[i] ? v : l->calibration_high[i];
     const int64_t spread = (int64_t)as_motor(i, l->calibration_high[i]) - as_motor(i, l->calibration_low[i]);
-    still = still && spread < INT64_C(4) * MOTORS[i].following;
+    const bool there = position >= MOTORS[i].low && position <= MOTORS[i].high;
+    still = still && there && spread < INT64_C(4) * MOTORS[i].following;
   }
   if (!still) {
     (void)sm_supervise(&l->supervisor, now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATION_FAILED});

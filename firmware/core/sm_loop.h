@@ -72,6 +72,7 @@ typedef struct {
   const char *complaint;        /* what is wrong with this board; NULL where nothing is */
   uint16_t faults;
   sm_motion motion;
+  sm_state told; /* by the last heartbeat */
   uint8_t schedule_name[SM_STORE_NAME];
   bool linked;
   bool has_schedule;

@@ -30,7 +30,6 @@ if "test" in env["BUILD_TYPE"]:
     env.Replace(SRC_FILTER=f"{sources} -<main.c> -<echo.c>")  # and each has its own
 
 
-
 def key_header(folder):
     """The folder of sm_key.h, which holds the key of this board or none; readable for its owner only."""
     folder = folder / "key"
@@ -42,7 +41,7 @@ def key_header(folder):
         digits = next((w for w in words if len(w) == 64 and not set(w) - set("0123456789abcdefABCDEF")), None)
         if digits is None:
             raise SystemExit(f"{os.environ['STEPMAP_KEY']} holds no key of 64 hexadecimal digits: run `stepmap key`")
-        text = "#define SM_KEY {" + ", ".join(f"0x{digits[i:i+2]}" for i in range(0, 64, 2)) + "}\n"
+        text = "#define SM_KEY {" + ", ".join(f"0x{digits[i : i + 2]}" for i in range(0, 64, 2)) + "}\n"
     if not path.is_file() or path.read_text() != text:
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)

@@ -245,7 +245,8 @@ def _doing(text: str) -> Iterator[building.Progress]:
 @contextmanager
 def _bar(text: str) -> Iterator[tuple[Progress, TaskID]]:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    screen = Console(stderr=True)
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
         yield bar, bar.add_task(text, total=None)
 
 

@@ -69,6 +69,15 @@ class Session:
             )
         return beat
 
+    def ready(self, beat: Message) -> None:
+        """Brings a board that was left in the middle of something back to idle."""
+        idle, stopped, fault = (dialect.value(f"STEPMAP_STATE_{name}") for name in ("IDLE", "STOPPED", "FAULT"))
+        state = beat.state
+        if state != idle:
+            state = self.stop().state
+        if state in (stopped, fault):
+            self.command("reset_fault")
+
     def calibrate(self, look: Callable[[], tuple[Sequence[int], int]], counts: Sequence[int]) -> None:
         """At rest: the board takes the mean of measured positions, (words, valid), for that of its encoders."""
         self.command("calibrate", *self.options)
@@ -77,6 +86,9 @@ class Session:
             self.measure(*look())
             self.pass_time(0.02)
         beat = self.state()
+        for _ in range(5):  # one may have been on its way before the board had heard all of them
+            if beat.state == dialect.value("STEPMAP_STATE_CALIBRATING"):
+                beat = self.state()
         if not beat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
             raise LinkError(f"the board could not calibrate: {explain(beat.reason)}")
 
@@ -88,6 +100,13 @@ class Session:
         if beat is None:
             raise LinkError(f"the board sent no heartbeat for {PATIENCE:g} s: is it still connected?")
         return beat
+
+    def told(self) -> Message | None:
+        """The last heartbeat that is there, if one is; the board sends one whenever its state changes."""
+        found = None
+        while (beat := self.link.poll("HEARTBEAT")) is not None:
+            found = beat
+        return found
 
     def arm(self) -> None:
         self.command("arm", *self.options)

@@ -34,7 +34,7 @@ class SerialBoard(Board):
     def open(self) -> Port:
         if self._serial is None:
             try:
-                self._serial = serial.serial_for_url(self.port, self.baud)
+                self._serial = serial.serial_for_url(self.port, self.baud, exclusive=True)
             except (serial.SerialException, ValueError) as error:
                 raise BoardError(
                     f"{self.port} cannot be opened: {error}",

@@ -1,0 +1,236 @@
+/* The whole firmware as a library: a port whose time, motors and line are those of the test. Sleeping lets time pass, so
+ * a minute takes no time at all. */
+#include <setjmp.h>
+#include <string.h>
+
+#include "flash.h"
+#include "port.h"
+#include "sm_loop.h"
+
+#define ROOM 65536U
+
+typedef struct {
+  uint32_t state;
+  uint32_t reason;
+  uint32_t motion;
+  uint32_t calibrated;
+  uint32_t transitions;
+  uint32_t refused;
+  uint32_t stale;
+  uint32_t taken;
+  uint32_t saturated;
+  uint32_t overruns;
+  uint32_t gated_row;
+  uint32_t at_end;
+  uint32_t nis_sum;
+  uint32_t spread;
+  uint32_t tick;
+  uint32_t uploaded;
+  uint32_t has_schedule;
+  uint32_t faults;
+  uint32_t ticking;
+  uint32_t virtual_io;
+  uint32_t virtual_time;
+  uint32_t enabled;
+  uint32_t restarts;
+  uint32_t fed;
+  uint32_t starved;   /* the watchdog was not fed in time */
+  uint32_t disobeyed; /* efforts other than 0 while off, or axes that do not exist */
+  int32_t drives[PORT_AXES];
+  int32_t positions[PORT_AXES]; /* of the motors, Q8 counts */
+  int32_t targets[PORT_AXES];
+  int32_t applied[PORT_AXES]; /* commands, as words of messages */
+} loop_facts;
+
+void board_init(void);
+int board_start(const uint8_t *key, uint8_t system, uint32_t late_us);
+int board_turn(void);
+void board_feed(const uint8_t *from, size_t size);
+size_t board_sent(uint8_t *to, size_t room);
+void board_facts(loop_facts *f);
+void board_pass(uint32_t us);
+uint32_t board_clock(void);
+void board_encoder(unsigned axis, int32_t counts);
+void board_slow(uint32_t look_us, uint32_t obey_us);
+void board_jam(size_t room);
+void board_fail_flash(uint32_t nth);
+void board_set(uint32_t variance, int32_t value);
+void board_overrun(uint32_t count);
+
+static sm_loop loop;
+static sm_loop_config config;
+static uint8_t key_bytes[32];
+static uint8_t waiting[ROOM];
+static size_t waiting_size;
+static uint8_t sent[ROOM];
+static size_t sent_size;
+static size_t line_room = ROOM;
+static uint32_t clock_us;
+static uint32_t slow_us;   /* that each look at the clock takes */
+static uint32_t enable_us; /* that power on takes */
+static uint32_t fed_us;
+static uint32_t watchdog_us;
+static uint32_t overruns;
+static int32_t encoders[PORT_AXES];
+static loop_facts facts;
+static jmp_buf restarted;
+
+void port_init(void) {}
+port_reset port_reset_reason(void) { return PORT_RESET_PIN; }
+
+uint32_t port_micros(void) {
+  clock_us += slow_us;
+  return clock_us;
+}
+
+void port_idle(void) { clock_us += 1000U - clock_us % 1000U; }
+
+size_t port_receive(uint8_t *to, size_t room) {
+  const size_t count = waiting_size < room ? waiting_size : room;
+  memcpy(to, waiting, count);
+  waiting_size -= count;
+  memmove(waiting, waiting + count, waiting_size);
+  return count;
+}
+
+uint32_t port_overruns(void) { return overruns; }
+
+size_t port_send(const uint8_t *from, size_t size) {
+  const size_t room = line_room - (sent_size < line_room ? sent_size : line_room);
+  const size_t count = size < room ? size : room;
+  memcpy(sent + sent_size, from, count);
+  sent_size += count;
+  return count;
+}
+
+void port_enable(bool on) {
+  facts.enabled = on;
+  clock_us += on ? enable_us : 0U;
+}
+
+void port_drive(unsigned axis, int32_t effort) {
+  if (axis >= PORT_AXES || effort < -1000 || effort > 1000 || (effort != 0 && facts.enabled == 0U)) {
+    facts.disobeyed++;
+    return;
+  }
+  facts.drives[axis] = effort;
+}
+
+int32_t port_encoder(unsigned axis) { return encoders[axis]; }
+
+void port_watchdog_start(uint32_t timeout_ms) {
+  watchdog_us = timeout_ms * 1000U;
+  fed_us = clock_us;
+}
+
+void port_watchdog_feed(void) {
+  facts.starved += watchdog_us != 0U && clock_us - fed_us > watchdog_us ? 1U : 0U;
+  fed_us = clock_us;
+  facts.fed++;
+}
+
+_Noreturn void port_restart(void) {
+  facts.restarts++;
+  longjmp(restarted, 1);
+}
+
+/* For the test ----------------------------------------------------------------------------------------------------- */
+
+void board_init(void) {
+  memset(flash, 0xFF, sizeof flash);
+  memset(&facts, 0, sizeof facts);
+  memset(encoders, 0, sizeof encoders);
+  flash_fail(0);
+  waiting_size = sent_size = 0;
+  line_room = ROOM;
+  clock_us = slow_us = enable_us = watchdog_us = overruns = 0;
+}
+
+int board_start(const uint8_t *key, uint8_t system, uint32_t late_us) {
+  config = sm_loop_defaults;
+  config.system = system;
+  config.late_us = late_us;
+  if (key != NULL) {
+    memcpy(key_bytes, key, sizeof key_bytes);
+    config.key = key_bytes;
+  }
+  waiting_size = sent_size = 0;
+  sm_loop_start(&loop, &config);
+  return 0;
+}
+
+int board_turn(void) {
+  if (setjmp(restarted) != 0) {
+    return 1;
+  }
+  sm_loop_turn(&loop);
+  return 0;
+}
+
+void board_feed(const uint8_t *from, size_t size) {
+  if (waiting_size + size <= ROOM) {
+    memcpy(waiting + waiting_size, from, size);
+    waiting_size += size;
+  }
+}
+
+size_t board_sent(uint8_t *to, size_t room) {
+  const size_t count = sent_size < room ? sent_size : room;
+  memcpy(to, sent, count);
+  sent_size = 0;
+  return count;
+}
+
+void board_facts(loop_facts *f) {
+  const sm_supervisor *s = &loop.supervisor;
+  facts.state = (uint32_t)s->state;
+  facts.reason = (uint32_t)s->reason;
+  facts.motion = (uint32_t)loop.motion;
+  facts.calibrated = s->calibrated;
+  facts.transitions = s->transitions;
+  facts.refused = s->refused;
+  facts.stale = s->stale;
+  facts.taken = s->taken;
+  facts.saturated = s->saturated;
+  facts.overruns = s->overruns;
+  facts.gated_row = s->gated_row;
+  facts.at_end = s->at_end;
+  facts.nis_sum = s->nis_sum;
+  facts.spread = s->spread;
+  facts.tick = loop.tick;
+  facts.uploaded = loop.uploaded;
+  facts.has_schedule = loop.has_schedule;
+  facts.faults = loop.faults;
+  facts.ticking = loop.ticking;
+  facts.virtual_io = loop.virtual_io;
+  facts.virtual_time = loop.virtual_time;
+  for (unsigned i = 0; i < SM_AXES && i < PORT_AXES; i++) {
+    facts.positions[i] = loop.motors[i].position;
+    facts.targets[i] = loop.motors[i].target;
+#if SM_FIXED
+    facts.applied[i] = loop.applied[i];
+#else
+    const float narrow = (float)loop.applied[i];
+    memcpy(&facts.applied[i], &narrow, sizeof narrow);
+#endif
+  }
+  *f = facts;
+}
+
+/* Time the board was asleep; its watchdog too. */
+void board_pass(uint32_t us) {
+  clock_us += us;
+  fed_us += us;
+}
+
+uint32_t board_clock(void) { return clock_us; }
+void board_encoder(unsigned axis, int32_t counts) { encoders[axis] = counts; }
+void board_slow(uint32_t look_us, uint32_t obey_us) {
+  slow_us = look_us;
+  enable_us = obey_us;
+}
+
+void board_jam(size_t room) { line_room = room; }
+void board_fail_flash(uint32_t nth) { flash_fail(nth); }
+void board_overrun(uint32_t count) { overruns = count; }
+void board_set(uint32_t variance, int32_t value) { loop.controller.P[variance] = (sm_real)value; }

@@ -1,0 +1,71 @@
+"""`stepmap flash`: the firmware goes through the real stm32flash into a bootloader, and the chip runs what it got."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepmap_hil.boards import QemuBoard
+from stepmap_hil.bootloader import CHIPS, Bootloader
+from stepmap_hil.link import Link
+from tests.pil.built import JOB, KEY, KEY_FILE, OUT, ROOT, alone, firmware
+from tests.pil.robot import words
+
+START = 0x08000000
+
+
+@pytest.fixture(params=sorted(CHIPS))
+def chip(request: pytest.FixtureRequest) -> Iterator[Bootloader]:
+    firmware(request.param)
+    with Bootloader(CHIPS[request.param]) as it:
+        yield it
+
+
+def flash(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stepmap.cli", "flash", *map(str, arguments), "--build", str(OUT)]
+    with alone():
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def boots(chip: Bootloader, tmp_path: Path) -> None:
+    """QEMU runs exactly what is in flash now, and the firmware believes us and names its model."""
+    dump = tmp_path / "flash.bin"
+    dump.write_bytes(chip.flash)
+    with QemuBoard(chip.chip.name, dump) as board:
+        link = Link(board.open(), KEY)
+        beat = link.connect(timeout=20.0)
+        assert beat.trusted
+        assert bytes(beat.model) == words().model
+        assert link.ping(timeout=5.0) < 5.0
+
+
+def test_a_job_is_flashed_and_boots(chip: Bootloader, tmp_path: Path) -> None:
+    name = chip.chip.name
+    run = flash(JOB, "--board", name, "--port", chip.port, "--key", KEY_FILE)
+    assert run.returncode == 0, run.stdout + run.stderr
+    image = firmware(name).image.read_bytes()
+    assert bytes(chip.flash) == image.ljust(len(chip.flash), b"\xff")
+    assert chip.started == START
+    assert f"into {name} at {chip.port}" in run.stdout
+    boots(chip, tmp_path)
+
+
+def test_what_was_built_last_is_flashed_without_a_job(chip: Bootloader) -> None:
+    name = chip.chip.name
+    run = flash("--board", name, "--port", chip.port)
+    assert run.returncode == 0, run.stdout + run.stderr
+    image = firmware(name).image.read_bytes()
+    assert bytes(chip.flash[: len(image)]) == image
+
+
+def test_a_chip_that_is_not_in_its_bootloader_is_explained() -> None:
+    with Bootloader(CHIPS["stm32f100"]) as chip:
+        chip.started = START  # it runs its program
+        run = flash("--board", "stm32f100", "--port", chip.port, "--image", firmware("stm32f100").image)
+    assert run.returncode == 1
+    assert "set BOOT0 high" in run.stderr
+    assert "command: stm32flash" in run.stderr

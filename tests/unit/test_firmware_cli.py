@@ -1,0 +1,310 @@
+"""``stepmap build``, ``flash``, ``upload``, ``monitor`` and ``key``: what they do, and how they refuse."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import serial
+from typer.testing import CliRunner, Result
+
+from stepmap.cli import app
+from stepmap_hil import build as building
+from stepmap_hil.boards import SerialBoard
+from stepmap_hil.link import Link
+from tests.pil.built import JOB, KEY, KEY_FILE, OUT, alone, firmware, schedule
+
+SMALL = """\
+[system]
+name = "suspended_mass"
+mass = 0.2
+[time]
+dt = 0.05
+steps = 20
+[reference]
+kind = "waypoints"
+[[reference.points]]
+t = 1.0
+xm = 0.1
+xr = 0.1
+[weights]
+state = { q = 100, rho = 1, p = 0.1, v = 1 }
+input = { rho_next = 1 }
+[noise]
+gate = 5.0
+process = { q = 1e-3, rho = 1e-3, p = 2e-3, v = 2e-2 }
+measurement = { mass = 0.01, xr = 0.01, r = 0.01 }
+"""
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's own key or build folder takes part."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STEPMAP_KEY", str(tmp_path / "usual" / "key"))
+    monkeypatch.setattr("stepmap.jobs.optimize.draw", lambda *_: {})
+
+
+@pytest.fixture
+def other_job(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[str]:
+    """A board at a pseudo terminal, as a real one is at its port."""
+    command = [firmware("native").program, "--serial", "pty", "--regions", tmp_path]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        yield process.stderr.readline().strip()
+        process.kill()
+
+
+# key
+
+
+def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    made = run("key")
+    path = tmp_path / "usual" / "key"
+    assert made.exit_code == 0, made.output
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = path.read_text()
+    assert text.strip() not in made.output
+    again = run("key")
+    assert again.exit_code == 1
+    assert "already holds a key" in again.output
+    assert path.read_text() == text
+    shown = run("key", "--show")
+    assert shown.exit_code == 0
+    assert shown.output.split()[1] == made.output.split()[2]  # its name
+    assert text.strip() not in shown.output
+
+
+def test_a_key_that_is_not_there_or_open_to_others_is_not_shown(tmp_path: Path) -> None:
+    missing = run("key", "--show", "--file", "none")
+    assert missing.exit_code == 1
+    assert "make one with `stepmap key`" in missing.output
+    shutil.copy(KEY_FILE, tmp_path / "open") if KEY_FILE.exists() else (tmp_path / "open").write_text("00" * 32)
+    (tmp_path / "open").chmod(0o644)
+    shown = run("key", "--show", "--file", tmp_path / "open")
+    assert shown.exit_code == 1
+    assert "others can read" in shown.output
+
+
+# build
+
+
+def test_build_leaves_images_and_sizes_and_does_it_once() -> None:
+    made = firmware("stm32f100")
+    with alone():
+        again = run("build", JOB, "--board", "stm32f100", "--key", KEY_FILE, "--build", OUT)
+    assert again.exit_code == 0, again.output
+    assert again.output.startswith("unchanged, skipped")
+    summary = made.summary
+    assert summary["flash_bytes"] == made.image.stat().st_size <= summary["flash_limit"] == 126 * 1024
+    assert summary["ram_bytes"] <= summary["ram_limit"] == 8192
+    assert 500 < summary["stack_bytes"] < 2048  # what the link script leaves for it
+    assert stat.S_IMODE(made.image.stat().st_mode) == 0o600  # the key is inside
+    assert KEY.secret in made.image.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "code"),
+    [
+        (("--board", "arduino"), "--board", 2),
+        ((), "--board", 2),
+        (("--board", "esp32"), "--board esp32: only PlatformIO's own platform builds for it; give --registry", 2),
+        (("--board", "native", "--system", 255), "--system", 2),
+        (("--board", "native", "--key", "nowhere"), "there is no key file nowhere", 1),
+    ],
+)
+def test_build_names_what_is_wrong(arguments: tuple[object, ...], text: str, code: int) -> None:
+    result = run("build", JOB, *arguments)
+    assert (result.exit_code, text in result.output) == (code, True), result.output
+
+
+def test_a_job_that_is_not_there(tmp_path: Path) -> None:
+    result = run("build", tmp_path / "none.toml", "--board", "native")
+    assert result.exit_code in (1, 2)
+    assert "none.toml" in result.output
+
+
+def test_what_the_compiler_says_is_shown(other_job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a board without a key is warned of."""
+    monkeypatch.setenv("PLATFORMIO_BUILD_FLAGS", "-include no_such_header.h")
+    result = run("build", other_job, "--board", "native", "--build", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "the firmware for native could not be built" in result.output
+    assert "no_such_header.h: No such file" in result.output
+    assert "command: " in result.output
+    assert "remedy: " in result.output
+    assert "no key: this board will take nothing but heartbeats" in result.output
+    assert not (tmp_path / "out" / "small" / "build-native").exists()
+
+
+def test_what_does_not_fit_is_said_in_words(other_job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLATFORMIO_BUILD_FLAGS", "-Wl,--defsym=stack_bytes=0x2000")
+    result = run("build", other_job, "--board", "stm32f100", "--build", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "the job does not fit" in result.output
+
+
+def test_an_installed_package_says_that_it_has_no_sources(
+    other_job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "__file__", str(tmp_path / "lib" / "python" / "stepmap_hil" / "build.py"))
+    result = run("build", other_job, "--board", "native")
+    assert result.exit_code == 2
+    assert "Run this in a checkout" in result.output
+
+
+def test_without_platformio_there_is_a_remedy(other_job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    result = run("build", other_job, "--board", "native", "--build", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "pip install 'platformio" in result.output
+
+
+# flash
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--board", "native"), "is not flashed"),
+        ((JOB, "--board", "stm32f405", "--image", "x.bin", "--port", "p"), "a job or an image, not both"),
+        (("--board", "stm32f405", "--image", "x.bin", "--port", "p"), "--image: there is no file x.bin"),
+        (("--board", "stm32f405", "--port", "p"), "nothing was built for stm32f405"),
+        (("--board", "esp32", "--image", JOB, "--port", "p"), "give the job instead"),
+    ],
+)
+def test_flash_names_what_is_wrong(arguments: tuple[object, ...], text: str) -> None:
+    result = run("flash", *arguments)
+    assert result.exit_code == 2
+    assert text in result.output
+
+
+@pytest.mark.parametrize("ports", [[], ["/dev/ttyUSB0", "/dev/ttyUSB1"]])
+def test_flash_asks_which_port(ports: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Port:
+        def __init__(self, device: str) -> None:
+            self.device = device
+
+    monkeypatch.setattr("serial.tools.list_ports.comports", lambda: [Port(name) for name in ports])
+    result = run("flash", "--board", "stm32f405", "--image", JOB)
+    assert result.exit_code == 2
+    assert (ports[1] if ports else "there is no serial port on this computer") in result.output
+
+
+def test_several_jobs_that_were_built_are_listed(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / "build" / name / "build-stm32f405").mkdir(parents=True)
+        (tmp_path / "build" / name / "build-stm32f405" / "firmware.bin").touch()
+    result = run("flash", "--board", "stm32f405", "--port", "p")
+    assert result.exit_code == 2
+    assert "one, two" in result.output
+
+
+# upload
+
+
+def test_upload_brings_the_schedule(port: str) -> None:
+    result = run("upload", JOB, "--port", port, "--key", KEY_FILE, "--build", OUT)
+    assert result.exit_code == 0, result.output
+    digest = hashlib.sha256(schedule()).digest()
+    assert digest.hex()[:16] in result.output
+    assert "until the board loses power" not in result.output
+    again = run("upload", JOB, "--port", port, "--key", KEY_FILE, "--build", OUT)
+    assert "0 chunks" in again.output
+    with SerialBoard(port) as board:
+        beat = Link(board.open(), KEY).connect()
+        assert bytes(beat.schedule) == digest[:8]
+
+
+def test_upload_refuses_another_model_and_names_both(port: str, other_job: Path) -> None:
+    shutil.copytree(OUT / "suspended_mass" / "generate", Path("build") / "suspended_mass" / "generate")
+    result = run("upload", other_job, "--port", port, "--key", KEY_FILE)
+    assert result.exit_code == 1
+    model = firmware("native").summary["model"]
+    assert f"runs model {model} (job suspended_mass)" in result.output
+    assert f"stepmap flash {other_job} --board" in result.output
+
+
+def test_upload_needs_the_board_s_key(port: str, tmp_path: Path) -> None:
+    missing = run("upload", JOB, "--port", port, "--build", OUT)
+    assert missing.exit_code == 1
+    assert "there is no key file" in missing.output
+    run("key", "--file", tmp_path / "another")
+    wrong = run("upload", JOB, "--port", port, "--key", tmp_path / "another", "--build", OUT)
+    assert wrong.exit_code == 1
+    assert "signs with another key" in wrong.output
+
+
+def test_a_port_that_is_not_there(tmp_path: Path) -> None:
+    result = run("upload", JOB, "--port", tmp_path / "tty", "--key", KEY_FILE, "--build", OUT)
+    assert result.exit_code == 1
+    assert "cannot be opened" in result.output
+    assert "remedy" in result.output
+
+
+# monitor
+
+
+def test_monitor_shows_the_state_in_words(port: str) -> None:
+    result = run("monitor", "--port", port, "--key", KEY_FILE, "--job", JOB, "--build", OUT, "--seconds", 0.5)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0] == "idle: the self-test passed"
+    for text in ("why", "model", "not calibrated", "heard here", "nothing lost"):
+        assert text in result.output
+
+
+def test_monitor_shows_ticks_with_names_and_units(port: str) -> None:
+    with serial.Serial(port) as line:  # not for itself alone, as commands want it
+        link = Link(line, KEY)
+        link.connect()
+        link.command("calibrate", "virtual_io", "virtual_time")
+        for k in range(1, 65):
+            link.send("MEASUREMENT", stamp_us=1000 * k, sequence=k, z=[0, 2**28, 0, 3 * 2**27, *[0] * 4], valid=15)
+        link.command("arm", "virtual_io", "virtual_time")
+        done = threading.Event()
+
+        def look() -> None:
+            z, k = [0, 2**28, 0, 3 * 2**27, *[0] * 4], 65
+            while not done.wait(0.1):
+                link.send("MEASUREMENT", stamp_us=33_333 * (k - 62), sequence=k, z=z, valid=15)
+                k += 1
+
+        camera = threading.Thread(target=look)
+        camera.start()
+        result = run("monitor", "--port", port, "--job", JOB, "--build", OUT, "--seconds", 1.0)
+        done.set()
+        camera.join()
+    assert result.exit_code == 0, result.output
+    assert "armed: arming was commanded" in result.output
+    assert "xm 0 m ym 0.25 m xr 0 m r 0.75 m" in " ".join(result.output.split())
+
+
+def test_monitor_fails_where_nobody_speaks() -> None:
+    master, slave = os.openpty()
+    try:
+        result = run("monitor", "--port", os.ttyname(slave), "--seconds", 0.2)
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert result.exit_code == 1
+    assert "no heartbeat of board 1" in result.output
