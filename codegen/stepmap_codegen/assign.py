@@ -23,22 +23,24 @@ from stepmap_codegen.sensitivity import sensitivities
 WORDS = range(16, 33)  # as firmware/core/sm_fixed.h has them
 NOISE_FACTOR = 4.0  # room for rounding, times what was measured
 PASSES = 6  # formats, rounding measured with them, formats again
-SAMPLES, ADJOINTS = 320, 32  # snapshots at which rounding and sensitivity are measured
+SAMPLES, ADJOINTS = 8000, 32  # snapshots at which rounding and sensitivity are measured, …
+LEAST, NUMBERS = 320, 4_000_000  # … fewer where lines are many
 LOSS = 1.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
 MOST = 8  # bits lost that way at most
 COVARIANCE = 2.0**-20  # resolution that covariances need, relative
 
 
-def assign(program: Program, ranges: Ranges, word: int = 32) -> Formats:
-    """Formats for words of that many bits."""
+def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = False) -> Formats:
+    """Formats for words of that many bits; a study takes those that saturate, too."""
     if word not in WORDS:
         raise RangeError(f"word: takes {WORDS.start} to {WORDS.stop - 1} bits, got {word}")
     fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
     scales = np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
     weights = sensitivities(program, _some(ranges.snapshots, ADJOINTS), scales)
-    samples = _some(ranges.snapshots, SAMPLES)
+    lines = max(len(block.lines) for block in program.blocks)
+    samples = _some(ranges.snapshots, min(SAMPLES, max(LEAST, NUMBERS // lines)))
     noise = [np.zeros(len(block.lines)) for block in program.blocks]
-    for _ in range(PASSES):
+    for turn in range(PASSES):
         blocks = tuple(
             BlockFormats(tuple(_Assignment(block, fields, ranges, i, word, weights[i], noise[i]).bits()))
             for i, block in enumerate(program.blocks)
@@ -46,8 +48,13 @@ def assign(program: Program, ranges: Ranges, word: int = 32) -> Formats:
         formats = Formats(word, fields, blocks)
         measured, saturated = _rounding(program, formats, samples)
         noise = [np.maximum(old, new) for old, new in zip(noise, measured, strict=True)]
-        if not saturated:
-            break
+        if not saturated and turn > 0:
+            return formats
+    if saturated and not study:
+        raise RangeError(
+            f"{saturated} overflows in simulated runs however its format is chosen: its range is too wide for words of "
+            f"{word} bits; use longer words, floating point (--scalar float32), or less noise in [noise]"
+        )
     return formats
 
 
@@ -67,9 +74,9 @@ def _some(fields: Array, count: int) -> Array:
     return fields[:, :: max(fields.shape[1] // count, 1)]
 
 
-def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[Array], bool]:
-    """Largest difference of every line to float64; and whether one saturated, which counts as four times its limit."""
-    found, saturated = [], False
+def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[Array], str]:
+    """Largest difference of every line to float64; and which one saturated, which counts as four times its limit."""
+    found, saturated = [], ""
     integer = IntegerMachine(program, formats, encode(samples, formats.fields, formats.word))
     for number, block in enumerate(program.blocks):
         exact = FloatMachine(program, decode(integer.fields, formats.fields))
@@ -82,7 +89,7 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
             gap = np.abs(values[i] * 2.0 ** -bits[i] - ideal[i])
             worst[i] = gap[counted].max(initial=0.0)
             if np.broadcast_to(over[i], held.shape)[counted].any():
-                saturated = True
+                saturated = f"line {i} of block {block.name!r}"
                 worst[i] = max(worst[i], 4 * 2.0 ** (formats.word - 1 - bits[i]))
         found.append(worst)
     return found, saturated

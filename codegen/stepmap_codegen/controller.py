@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
+import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
@@ -157,10 +159,11 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     require_limits(plant, trajectory)
     program = lower(plant)
     recording = simulate(program, plant, trajectory, chosen.tube)
-    ranges = measure(program, recording)
+    ranges = measure(program, [recording, *_more(program, plant, trajectory, chosen.tube)], ALIKE)
     formats, listed = None, []
     if chosen.scalar is Scalar.FIXED32:
-        formats = assign(program, ranges, chosen.word)
+        formats = assign(program, ranges, chosen.word, study=chosen.study)
+        program = within_limits(program, formats)
         listed = signals(program, ranges, formats, rounding(program, formats, recording))
         if not chosen.study:
             _budget(plant, program, ranges, formats, listed, chosen.precision)
@@ -174,6 +177,33 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     axes = read_axes(chosen.robot or Table("", {(): 1}, (), {}), program)
     return Controller(plant, program, recording, ranges, formats, made, output, estimate, axes)
+
+
+def _more(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> list[Recording]:
+    """Further runs: others of the same kind, and many that begin with a first estimate far off."""
+    starts = replace(tube, runs=STARTS * tube.runs, seed=tube.seed + 1000, start=FAR, ticks=EARLY)
+    others = [replace(tube, seed=tube.seed + k) for k in range(1, ALIKE)]
+    return [simulate(program, plant, trajectory, t) for t in (*others, starts)]
+
+
+def within_limits(program: Program, formats: Formats) -> Program:
+    """Limits of commands rounded inwards, to what the format they are applied in can say."""
+    blocks = []
+    for block, bits in zip(program.blocks, formats.blocks, strict=True):
+        lines = list(block.lines)
+        for i, line in enumerate(block.lines):
+            if line.code in (ca.OP_FMIN, ca.OP_FMAX):
+                inward = math.floor if line.code == ca.OP_FMIN else math.ceil
+                for a in line.arguments:
+                    if lines[a].code == ca.OP_CONST:
+                        unit = 2.0 ** -bits.lines[i]
+                        lines[a] = replace(lines[a], constant=inward(lines[a].constant / unit) * unit)
+        blocks.append(replace(block, lines=tuple(lines)))
+    return replace(program, blocks=tuple(blocks))
+
+
+ALIKE = 3  # tubes of the same kind
+STARTS, FAR, EARLY = 32, 2.0, 12  # times the runs, times the errors of the start, ticks
 
 
 def _self_test(program: Program, formats: Formats | None, plant: Plant, start: Array, row: Array) -> SelfTest:

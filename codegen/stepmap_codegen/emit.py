@@ -144,7 +144,7 @@ def _struct(program: Program, formats: Formats | None) -> list[str]:
             field = program.fields[i]
             about = f"{field.label} [{field.unit}]" if field.unit else field.label
             scale = "" if formats is None else f" * 2^{formats.fields[i]}"
-            out.append(f"          sm_real {field.name}; /* {about}{scale} */")
+            out.append(f"          sm_real {field.name}; /* {about.replace('*/', '* /')}{scale} */")
         out += ["        };", f"        sm_real {group}[{size}];", "      };"]
     out += ["    };", "    sm_real all[SM_NFIELDS];", "  };"]
     return [*out, "  uint32_t lost; /* saturations so far */", "} sm_controller;"]
@@ -311,7 +311,7 @@ class _Writer:
         for made in selected.instructions:
             if made.op is not Op.GUARD:
                 known = stored.get(made.line)
-                name = f"t{len(self.names)}" if known is None else f"{program.fields[known].name}_next"
+                name = f"t{len(self.names)}" if known is None else f"next_{program.fields[known].name}"
                 self.names[made.line] = name
 
     def text(self) -> str:
@@ -496,7 +496,7 @@ class _FloatWriter:
                 self.names.append(self.program.fields[line.field].name)
                 body.append(f"const sm_real {self.names[i]} = {member(self.program, line.field)};")
             else:
-                self.names.append(f"{stored[i]}_next" if i in stored else f"t{i}")
+                self.names.append(f"next_{stored[i]}" if i in stored else f"t{i}")
                 body.append(f"const sm_real {self.names[i]} = {self._expression(i)};")
             guard = self.block.guard
             if guard and i == guard.after:

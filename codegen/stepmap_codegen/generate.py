@@ -137,7 +137,7 @@ def write(made: Stage, controller: Controller) -> None:
 
 
 def require_own(folder: Path) -> None:
-    """Raises where a folder that is to be replaced holds what nobody generated."""
+    """Raises where a folder that is to be replaced holds what nobody generated, or is the one we are in."""
     others = foreign(folder)
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
@@ -145,6 +145,8 @@ def require_own(folder: Path) -> None:
             f"{folder} holds files that were not generated ({', '.join(others[:3])}{more}), and all of it would be "
             "replaced; give a folder of its own, or remove them"
         )
+    if folder.resolve() == Path.cwd():
+        raise ModelError(f"--out: {folder} is the folder you are in, and it would be replaced; name one inside it")
 
 
 def foreign(folder: Path) -> list[str]:

@@ -14,11 +14,14 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ModelError
 from stepmap.graph.tape import Tape, record
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.variational import VariationalStep
 from stepmap_codegen.program import Block, Field, Guard, Line, Program, Role, Store
 from stepmap_codegen.step_graph import StepGraph, solve_static
+
+CHANNELS = 32  # bits of a mask
 
 Named: TypeAlias = Sequence[tuple[str, ca.SX]]
 MakeBlock: TypeAlias = Callable[..., Block]
@@ -159,7 +162,7 @@ class _Lowering:
 
     def program(self) -> Program:
         fields = self.fields()
-        where = {field.name: i for i, field in enumerate(fields)}
+        where = _places(fields)
         names = self.step.state_names
         x_fields = [f"x_{_plain(n)}" for n in names]
         P_fields = [f"P_{i}_{j}" for i, j in self.entries]
@@ -238,6 +241,22 @@ class _Lowering:
                 command[i] = ca.fmin(command[i], d.high)
         outputs = list(zip(u_fields, command, strict=True))
         return block("law", "u = u_ref - K (x - x_ref), within the limits", [*state, *xr, *ur, *K], outputs)
+
+
+def _places(fields: Sequence[Field]) -> dict[str, int]:
+    """Fields by name; raises ModelError where two names are one in C, or where there are more channels than bits."""
+    where: dict[str, int] = {}
+    for i, field in enumerate(fields):
+        if field.name in where:
+            other = fields[where[field.name]].label
+            raise ModelError(
+                f"{field.label!r} and {other!r} would both be called {field.name!r} in C; rename one of them"
+            )
+        where[field.name] = i
+    channels = sum(field.role is Role.MEASUREMENT for field in fields)
+    if channels > CHANNELS:
+        raise ModelError(f"the system has {channels} sensor channels, and a controller takes {CHANNELS}")
+    return where
 
 
 def make_block(

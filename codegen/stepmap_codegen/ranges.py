@@ -19,6 +19,7 @@ from stepmap_codegen.lower import Plant
 from stepmap_codegen.program import Block, Program, Role
 
 MARGIN = 2.0  # formats hold this many times what was seen or declared
+TAIL = 4.0  # more for a line whose magnitude differs from run to run, at most
 SNAPSHOTS = 40  # ticks at which rounding is measured
 
 Interval = tuple[float, float]
@@ -31,11 +32,13 @@ class Tube:
 
     runs: int = 32
     seed: int = 1
-    jump: float = 0.3  # standard deviation of measurement jumps, in the channel's unit
+    jump: float = 30.0  # standard deviation of measurement jumps, times that of the channel
     jump_rate: float = 0.01  # part of the measurements that jump
     process: bool = True  # whether the plant is disturbed at every step, as the filter expects
     gap_rate: float = 0.01  # part of the ticks at which measurements stop coming …
     gap: int = 8  # … for that many ticks, as when someone walks through the picture
+    start: float = 1.0  # errors of the first estimate, times those of the job
+    ticks: int | None = None  # all where None
 
 
 @dataclass(frozen=True)
@@ -73,18 +76,19 @@ def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube)
     """Closed-loop runs of the program in float64: disturbed starts, noise and jumps; the plant is the map itself."""
     step, rng = plant.step, np.random.default_rng(tube.seed)
     x = np.tile(trajectory.x[0], (tube.runs, 1))
-    start = first_fields(program, plant, x + rng.standard_normal(x.shape) * np.sqrt(np.diagonal(plant.noise.start)))
+    spread = tube.start * np.sqrt(np.diagonal(plant.noise.start))
+    start = first_fields(program, plant, x + rng.standard_normal(x.shape) * spread)
     machine = FloatMachine(program, start)
     noise, shake = np.sqrt(plant.noise.measurement), np.sqrt(np.diagonal(plant.noise.process)).copy()
     shake[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
-    schedule = schedule_rows(program, plant, trajectory)[:-1]
+    schedule = schedule_rows(program, plant, trajectory)[:-1][: tube.ticks]
     measured, states, error = [], [x], np.zeros(step.nx)
     snapshots: list[Array] = []
     state, unseen = program.of(Role.STATE), np.zeros(tube.runs, dtype=int)
     for tick, row in enumerate(schedule):
         z = step.system.readings(x[:, : step.nd + step.nk]) + noise * rng.standard_normal((tube.runs, len(noise)))
         jumps = rng.random((tube.runs, 1)) < tube.jump_rate
-        z = z + jumps * tube.jump * rng.standard_normal(z.shape)
+        z = z + jumps * tube.jump * noise * rng.standard_normal(z.shape)
         measured.append(z.T)
         machine.load(program.of(Role.MEASUREMENT), z.T)
         machine.load(program.of(Role.SCHEDULE), np.tile(row[:, None], (1, tube.runs)))
@@ -101,7 +105,7 @@ def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube)
             x = x + shake * rng.standard_normal(x.shape)
         try:
             exact = step.step(before, inputs[0]).x
-            x = np.array([step.step(state, u).x for state, u in zip(x, inputs, strict=True)])
+            x = np.array([_moved(plant, state, u, tube) for state, u in zip(x, inputs, strict=True)])
         except ConvergenceError as problem:
             raise RangeError(
                 f"a simulated closed-loop run cannot go on at t = {tick * step.dt:.4g} s: {problem}; the gains do not "
@@ -112,6 +116,17 @@ def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube)
     return Recording(
         start, np.array(measured), schedule, machine, np.array(states), np.concatenate(snapshots, axis=1), error
     )
+
+
+def _moved(plant: Plant, x: Array, u: Array, tube: Tube) -> Array:
+    """The plant one step later; where a start far off asks for the impossible, as a robot refuses it, it stays."""
+    try:
+        moved: Array = plant.step.step(x, u).x
+    except ConvergenceError:
+        if tube.ticks is None:
+            raise
+        return x
+    return moved
 
 
 def first_fields(program: Program, plant: Plant, x: Array) -> Array:
@@ -172,11 +187,16 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
             )
 
 
-def measure(program: Program, recording: Recording) -> Ranges:
-    """Ranges from a tube and the declared limits."""
-    machine = recording.machine
-    never = ~np.isfinite(machine.low)
-    low, high = np.where(never, 0.0, machine.low), np.where(never, 0.0, machine.high)
+def measure(program: Program, recordings: Sequence[Recording], alike: int = 1) -> Ranges:
+    """Ranges from tubes and the declared limits.
+
+    The first ``alike`` recordings are of one kind. Where they disagree about how large a line becomes, its tail is
+    long, and it gets as much more room.
+    """
+    machines = [recording.machine for recording in recordings]
+    low, high = np.min([m.low for m in machines], axis=0), np.max([m.high for m in machines], axis=0)
+    never = ~np.isfinite(low)
+    low, high = np.where(never, 0.0, low), np.where(never, 0.0, high)
     schedule = program.of(Role.SCHEDULE)
     names = [field.name for field in program.fields]
     declared = []
@@ -192,7 +212,18 @@ def measure(program: Program, recording: Recording) -> Ranges:
             low[i], high[i] = low[names.index(source)], high[names.index(source)]
     sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))
     bounds = [interval_bounds(block, sizes) for block in program.blocks]
-    return Ranges(low, high, machine.least, tuple(declared), machine.seen, bounds, recording.snapshots)
+    least = np.min([m.least for m in machines], axis=0)
+    seen = [_with_tail([m.seen[k] for m in machines], alike) for k in range(len(program.blocks))]
+    snapshots = np.concatenate([recording.snapshots for recording in recordings], axis=1)
+    return Ranges(low, high, least, tuple(declared), seen, bounds, snapshots)
+
+
+def _with_tail(seen: Sequence[Array], alike: int) -> Array:
+    """The largest magnitudes, times what those of alike runs differ by."""
+    most, least = np.max(seen[:alike], axis=0), np.min(seen[:alike], axis=0)
+    tail = np.clip(most / np.maximum(least, 1e-300), 1.0, TAIL)
+    largest: Array = np.max(seen, axis=0) * tail
+    return largest
 
 
 def interval_bounds(block: Block, field_sizes: Array) -> Array:

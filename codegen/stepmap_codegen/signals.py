@@ -88,7 +88,9 @@ def require_budget(
 
     ``process`` holds the standard deviations of a step; ``precision`` is in the unit of each coordinate.
     """
-    longer = f"words longer than {formats.word} bits" if formats.word < 32 else "floating point (--scalar float32)"
+    short = formats.word < 32
+    longer = f"words longer than {formats.word} bits" if short else "floating point (--scalar float64)"
+    wider = longer if short else "floating point (--scalar float32)"
     for k, i in enumerate(program.of(Role.STATE)):
         field = program.fields[i]
         allowed = [(float(process[k]), "process noise")] if process[k] > 0 else []
@@ -107,6 +109,6 @@ def require_budget(
         if field.place and field.place[0] == field.place[1] and unit > least:
             raise RangeError(
                 f"signal {field.name!r} ({field.label}) goes from {least:.2g} to {ranges.high[i]:.2g}, and its format "
-                f"counts in {unit:.2g}; use {longer}, a smaller start covariance or a larger process noise "
+                f"counts in {unit:.2g}; use {wider}, a smaller start covariance or a larger process noise "
                 "([noise] in the job)"
             )

@@ -41,11 +41,11 @@ def study(plant: Plant, trajectory: Trajectory, words: Sequence[int] = WORDS) ->
     """A row for each word, and one for float32, over the whole trajectory in closed loop without measurement jumps."""
     require_limits(plant, trajectory)
     program = lower(plant)
-    ranges = measure(program, simulate(program, plant, trajectory, Tube()))
+    ranges = measure(program, [simulate(program, plant, trajectory, Tube())])
     loop = _Loop(program, plant, trajectory)
     rows = []
     for word in words:
-        integers = _Integers(program, assign(program, ranges, word), loop.twice)
+        integers = _Integers(program, assign(program, ranges, word, study=True), loop.twice)
         estimate, moved = loop.distances(integers)
         rows.append(Row(word, estimate, moved, int(integers.machine.saturations.sum())))
     return [*rows, Row(None, *loop.distances(_Floats(program, loop.twice, np.float32)), 0)]

@@ -1,44 +1,59 @@
-"""The bench: a board controls a simulated plant that a sensor watches, in lock-step with the board.
+"""The bench: a board controls a simulated plant that a sensor watches.
 
 Every tick: the sensor looks, the measurement goes to the board, its command comes back, and the motors turn while
-encoder counts and efforts go back and forth. Time is the bench's, so a run gives the same numbers on every machine.
+encoder counts and efforts go back and forth. In lock-step time is the bench's, so a run gives the same numbers on
+every machine; in real time it is the clock's, and what is late counts as late.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import LinkError, StepmapError
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
+from stepmap_hil.board import Board
 from stepmap_hil.dialect import Message
+from stepmap_hil.faults import Result
+from stepmap_hil.injector import MOVING, Course, Injector, judge
 from stepmap_hil.link import Link
 from stepmap_hil.plant import Plant
+from stepmap_hil.reasons import Reason, explain
 from stepmap_hil.record import Recorder
 from stepmap_hil.sensors import Seen, Sensor
-from stepmap_hil.session import Session
+from stepmap_hil.session import VIRTUAL, Sent, Session
 from stepmap_hil.words import Words
 
 SUBSTEPS = 4
 SETTLE = 10  # ticks at rest between arming and running
+AFTER = 15  # ticks that are watched after the board has ended a run
+SILENT = 10  # ticks without telemetry after which the board is asked what it is doing
+STOPPED = "stopped by the user"
+OPTIONS = {"lockstep": VIRTUAL, "realtime": ("virtual_io",)}
 
 
 @dataclass
 class Row:
-    """One tick of a run."""
+    """One tick of a run, as the board told it."""
 
     time: float
     tick: int
     state: int
     reason: int
     running: bool
+    measured: bool
     valid: int
     taken: int
     z: list[float]
@@ -47,10 +62,13 @@ class Row:
     command: list[int]
     coordinates: list[float]
     truth: list[float]
-    latency_ms: float
+    latency_ms: float  # from the frame to the command; 0 where nothing was measured
+    jitter_ms: float  # how late the frame was looked at
     saturations: int
     gated: int
     faults: int
+    sequence: int
+    stamp_us: int
 
 
 @dataclass
@@ -62,14 +80,41 @@ class Run:
     mode: str
     rows: list[Row] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    misses: int = 0
     ended: str = ""
+
+    def digest(self) -> str:
+        """Of all that does not depend on the clock: the same for one seed on every board."""
+        total = hashlib.sha256()
+        for row in self.rows:
+            told = asdict(row)
+            for name in ("latency_ms", "jitter_ms"):
+                del told[name]
+            total.update(json.dumps(told).encode())
+        rest = [self.events, [result.document() for result in self.results], self.ended]
+        total.update(json.dumps(rest).encode())
+        return total.hexdigest()
 
 
 Watch = Callable[[Row], bool]  # after each tick; False ends the run
 
 
+@dataclass(frozen=True)
+class _Look:
+    """A measurement on its way to the board."""
+
+    due: float
+    begun: float
+    jitter_ms: float
+    seen: Seen
+    words: list[int]
+    truth: Array
+    coordinates: Array
+
+
 class Bench:
-    """One board, one plant, one sensor."""
+    """One board, one plant, one sensor. As a context manager it stops the robot at the end, however the end comes."""
 
     def __init__(
         self,
@@ -81,23 +126,54 @@ class Bench:
         *,
         board: str,
         substeps: int = SUBSTEPS,
+        mode: str = "lockstep",
         recorder: Recorder | None = None,
+        injector: Injector | None = None,
+        hardware: Board | None = None,
     ) -> None:
         self.job, self.controller, self.plant, self.sensor = job, controller, plant, sensor
         self.words = Words.parse(controller.description())
-        self.session = Session(link, self.words)
+        self.session = Session(link, self.words, options=OPTIONS[mode], log=self._sent)
         self.period = controller.program.period
-        self.substeps, self.recorder = substeps, recorder
-        self.run = Run(job.name, board, "lockstep")
+        self.substeps, self.recorder, self.injector, self.hardware = substeps, recorder, injector, hardware
+        self.run = Run(job.name, board, mode)
         self.time = 0.0
-        self._last: list[int] = [0] * len(self.words.fields["measurement"])
+        self.started: float | None = None
+        self.last: Row | None = None
+        self.quiet = 0  # ticks without telemetry
+        self._pending: deque[_Look] = deque()
+        self._begun = time.perf_counter()
+        self._moved = False
+        self._beat: Message | None = None
+        # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
+        self._heeds = injector is None or all(fault.kind != "cut" for fault in injector.faults)
+        self._sure = True  # the board answers encoders
+        self._path: list[tuple[float, Array]] = []  # of the robot while running
+
+    # A run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stops a robot whose run was left early; a board that is gone cannot be stopped."""
+        if self._moved:
+            self.run.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error or "left")
+            with suppress(StepmapError, OSError):
+                self.session.stop(timeout=1.0)
+                self.event("stopped early")
 
     def prepare(self) -> None:
         """Connects, calibrates and arms; the filter then settles at rest."""
-        self.session.connect()
+        beat = self.session.connect()
+        self._moved = True
+        self.session.ready(beat)
         self.session.calibrate(self._look, self._counts())
         self.session.arm()
         self.event("armed")
+        self._begun = time.perf_counter() - self.time
         for _ in range(SETTLE):
             self.tick(running=False)
 
@@ -106,109 +182,210 @@ class Bench:
         return self.words.encode("measurement", seen.z), seen.valid
 
     def go(self, ticks: int, watch: Watch | None = None) -> Run:
-        """Runs the schedule for some ticks, then stops."""
+        """Runs the schedule for some ticks, then stops; a run that the board ends is watched a little longer."""
+        self.started = self.time
+        self._begin_faults()
         self.session.run()
+        self.session.told()
+        self._beat = None
         self.event("running")
+        over, end = None, np.inf
         for _ in range(ticks):
-            row = self.tick(running=True)
-            if watch is not None and not watch(row):
-                self.run.ended = "stopped by the user"
+            self.tick(running=True)
+            if watch is not None and self.last is not None and not watch(self.last):
+                self.run.ended = STOPPED
                 break
-            if row.state == dialect.value("STEPMAP_STATE_FAULT"):
-                self.run.ended = "fault"
+            if self.recorder is not None and self.recorder.failed is not None:
+                self.run.ended = f"the recording could not go on: {self.recorder.failed.strerror}"
                 break
-        self.session.stop()
-        self.event("stopped")
+            if (over := self._over()) is not None:
+                end = self.time - self.started
+                self.run.ended = f"{over[0]}: {explain(Reason[over[1].upper()])}"
+                self.event(self.run.ended)
+                for _ in range(AFTER):
+                    self.tick(running=True)
+                break
+        self._begin_faults()
+        self._end()
+        if self.injector is not None:
+            self.run.results += judge(self.injector.faults, self._course(over, end))
         return self.run
 
-    def tick(self, *, running: bool) -> Row:
-        seen = self.sensor.look(self.plant, self.time)
-        truth, coordinates = self.plant.readings(), self.plant.coordinates.copy()
-        words = self.words.encode("measurement", seen.z)
-        begun = time.perf_counter()
-        heard = self.session.tick(words, seen.valid)
-        latency = 1e3 * (time.perf_counter() - begun)
-        for message in heard[:-1]:  # done without a measurement
-            self._keep(message, Seen(seen.z, 0), self._last, truth, coordinates, running, 0.0)
-        self._last = words
-        row = self._keep(heard[-1], seen, words, truth, coordinates, running, latency)
-        self._move()
-        return row
+    def _end(self) -> None:
+        try:
+            self.session.stop()
+            self.event("stopped")
+        except LinkError:
+            if self.injector is None:
+                raise
+            self.event("the command to stop was not answered")
+        self._moved = False
 
-    def _move(self) -> None:
-        """Lets the motors turn for a period."""
+    def _over(self) -> tuple[str, str] | None:
+        """(state, reason) where the board has ended the run; one that keeps silent is asked."""
+        if self.quiet and self.quiet % SILENT == 0:
+            try:
+                answer = self.session.stop(timeout=0.5)
+            except LinkError:
+                return None  # the link may come back
+            return _told(answer.state, answer.reason)
+        if self._beat is not None and self._beat.state not in MOVING:
+            return _told(self._beat.state, self._beat.reason)
+        if self.last is None or self.last.state in MOVING or self.quiet:
+            return None
+        return _told(self.last.state, self.last.reason)
+
+    def _course(self, over: tuple[str, str] | None, end: float) -> Course:
+        rows = [row for row in self.run.rows if row.running]
+        nd = self.plant.nd
+        coordinates = np.array([row.coordinates for row in rows]).reshape(len(rows), -1)
+        goal = reference(self.controller, rows).reshape(len(rows), -1)
+        error = np.linalg.norm(coordinates[:, :nd] - goal[:, :nd], axis=1)
+        times = np.array([row.time for row in rows]) - (self.started or 0.0)
+        clock = np.array([at for at, _ in self._path]) - (self.started or 0.0)
+        robot = np.array([where for _, where in self._path]).reshape(len(clock), -1)
+        return Course(times, rows, error, clock, robot, self.period, over, end)
+
+    # A tick
+
+    def tick(self, *, running: bool) -> Row | None:
+        """Looks, and lets a period pass; the last that was heard from the board, None where nothing was."""
+        jitter = self._wait(self.time)
+        if running:
+            self._begin_faults()
+        begun, before = time.perf_counter(), len(self.run.rows)
+        seen = self.sensor.look(self.plant, self.time)
+        delay = 0.0
+        if self.injector is not None and running:
+            seen, delay = self.injector.see(seen), self.injector.delay()
+        words = self.words.encode("measurement", seen.z)
+        truth, coordinates = self.plant.readings(), self.plant.coordinates.copy()
+        if running:
+            self._path.append((self.time, coordinates[self.plant.nd :]))
+        if jitter <= 0.5e3 * self.period:
+            self._pending.append(_Look(self.time + delay, begun, jitter, seen, words, truth, coordinates))
+        elif running:  # an old frame helps nobody: a camera has a newer one by now
+            self.run.misses += 1
         for _ in range(self.substeps):
-            seconds = self.period / self.substeps
-            self.session.pass_time(seconds)
-            actuators = self.session.encoders(self._counts())
+            self._measure(running)
+            self._move(running)
+        heard = len(self.run.rows) > before
+        self.quiet = 0 if heard else self.quiet + 1
+        return self.last if heard else None
+
+    def _begin_faults(self) -> None:
+        if self.injector is None or self.started is None:
+            return
+        for fault in self.injector.begin(self.time - self.started, self.plant):
+            self.event(f"fault: {fault.kind}")
+            if fault.kind == "reset" and self.hardware is not None:
+                self.hardware.reset()
+                self._beat = self.session.link.connect()
+                self._sent(Sent("reset", self.session.stamp_us))
+                self._sure = False
+
+    def _measure(self, running: bool) -> None:
+        """Sends measurements that are due, and hears what the board makes of them."""
+        while self._pending and self._pending[0].due <= self.time + 1e-9:
+            look = self._pending.popleft()
+            heard = self.session.tick(look.words, look.seen.valid)
+            now = time.perf_counter()
+            answered = self._sure = bool(heard) and heard[-1].sequence == self.session.sequence
+            if self.run.mode == "realtime" and running:
+                late = now - self._begun - look.due > self.period
+                self.run.misses += late or not answered
+            for message in heard[:-1] if answered else heard:
+                self._keep(message, None, running)
+            if answered:
+                self._keep(heard[-1], look, running, 1e3 * (now - look.begun))
+
+    def _move(self, running: bool) -> None:
+        """Lets the motors turn for a part of a period."""
+        seconds = self.period / self.substeps
+        self._wait(self.time + seconds)
+        self.session.pass_time(seconds)
+        ask = self.session.encoders if self._sure else self.session.ask_encoders
+        actuators = ask(self._counts())
+        if actuators is None:  # without power
+            self.plant.advance([0] * len(self.plant.axes), False, seconds)
+        else:
             self.plant.advance(actuators.effort, actuators.enabled, seconds)
-            self.time += seconds
+        self.time += seconds
+        for message in self.session.ticks():
+            self._keep(message, None, running)
+        if self._heeds:
+            self._beat = self.session.told() or self._beat
+
+    def _wait(self, until: float) -> float:
+        """In real time: waits for a time of the run; how late it is then [ms]."""
+        if self.run.mode != "realtime":
+            return 0.0
+        left = self._begun + until - time.perf_counter()
+        if left > 0:
+            time.sleep(left)
+        return 1e3 * (time.perf_counter() - self._begun - until)
 
     def _counts(self) -> list[int]:
-        return self.plant.counts[:2]
+        counts = self.plant.counts[:2]
+        return counts if self.injector is None or self.started is None else self.injector.count(counts, self.plant.nf)
 
-    def _keep(
-        self,
-        message: Message,
-        seen: Seen,
-        words: list[int],
-        truth: Array,
-        coordinates: Array,
-        running: bool,
-        latency: float,
-    ) -> Row:
+    # What is kept
+
+    def _keep(self, message: Message, look: _Look | None, running: bool, latency: float = 0.0) -> Row:
         nx, nu = len(self.words.fields["estimate"]), len(self.words.fields.get("command", []))
+        seen = look.seen if look is not None else Seen(self.plant.readings(), 0)
+        coordinates = look.coordinates if look is not None else self.plant.coordinates
         row = Row(
             time=self.time,
             tick=message.tick,
             state=message.state,
             reason=message.reason,
             running=running,
+            measured=look is not None,
             valid=seen.valid,
             taken=message.taken,
             z=[float(v) for v in seen.z],
-            words=list(words),
+            words=list(look.words) if look is not None else [0] * len(seen.z),
             estimate=list(message.estimate[:nx]),
             command=list(message.command[:nu]),
             coordinates=[float(v) for v in coordinates],
-            truth=[float(v) for v in truth],
+            truth=[float(v) for v in (look.truth if look is not None else seen.z)],
             latency_ms=latency,
+            jitter_ms=look.jitter_ms if look is not None else 0.0,
             saturations=message.saturations,
             gated=message.gated,
             faults=message.faults,
+            sequence=message.sequence,
+            stamp_us=message.stamp_us if self.run.mode == "lockstep" else 0,
         )
         self.run.rows.append(row)
+        self.last = row
         if self.recorder is not None:
             self.recorder.write("/tick", self.time, **vars(row))
-            self.recorder.write(
-                "/estimate",
-                self.time,
-                **_named(self.words.names("estimate"), self.words.decode("estimate", row.estimate)),
-            )
-            self.recorder.write(
-                "/plant", self.time, **_named([c.name for c in self.job.system.coordinates], coordinates)
-            )
+            estimate = self.words.decode("estimate", row.estimate)
+            self.recorder.write("/estimate", self.time, **_named(self.words.names("estimate"), estimate))
+            names = [c.name for c in self.job.system.coordinates]
+            self.recorder.write("/plant", self.time, **_named(names, np.asarray(row.coordinates)))
         return row
 
     def event(self, text: str) -> None:
         self.run.events.append((self.time, text))
         if self.recorder is not None:
-            self.recorder.write("/event", self.time, text=text)
+            self.recorder.write("/event", self.time, at=self.time, text=text)
+
+    def _sent(self, sent: Sent) -> None:
+        """What the board got, so that it can be sent again (``stepmap replay``)."""
+        if self.recorder is None or (self.injector is not None and not self.injector.port.delivered):
+            return
+        self.recorder.write("/sent", self.time, **{**vars(sent), "words": list(sent.words)})
+
+
+def _told(state: int, reason: int) -> tuple[str, str]:
+    return dialect.word("STEPMAP_STATE", state), Reason(reason).name.lower()
 
 
 def _named(names: Sequence[str], values: Array) -> dict[str, Any]:
     return {name: float(value) for name, value in zip(names, values, strict=True)}
-
-
-@dataclass(frozen=True)
-class Paths:
-    """Where a run leaves its files."""
-
-    folder: Path
-
-    @property
-    def recording(self) -> Path:
-        return self.folder / "run.mcap"
 
 
 def reference(controller: Controller, rows: Sequence[Row]) -> Array:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import stepmap
 from stepmap import jobs
-from stepmap.cli.output import console, figures, working
+from stepmap.cli.output import complain, console, figures, working
+from stepmap.errors import LinkError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.jobs.stage import digest_data, digest_sources
@@ -21,7 +24,13 @@ from stepmap_codegen import generate as generation
 from stepmap_codegen.commands import _solution as solution
 from stepmap_hil import build as building
 from stepmap_hil import key as keys
+from stepmap_hil import results
 from stepmap_hil import run as running
+from stepmap_hil.bench import STOPPED, Run
+from stepmap_hil.bench_progress import progress
+from stepmap_hil.faults import read_faults
+from stepmap_hil.live_watch import live as live_page
+from stepmap_hil.record import Recorder
 from stepmap_hil.settings import read_settings
 
 NAME = "bench"
@@ -31,6 +40,11 @@ class BoardName(Enum):
     NATIVE = "native"
     STM32F405 = "stm32f405"
     STM32F100 = "stm32f100"
+
+
+class Mode(Enum):
+    LOCKSTEP = "lockstep"
+    REALTIME = "realtime"
 
 
 class SensorName(Enum):
@@ -44,13 +58,18 @@ def bench(
     port: Annotated[str | None, typer.Option(help="Serial port of a real board, flashed with this job.")] = None,
     sensor: Annotated[SensorName | None, typer.Option(help="What sees the plant. Usually as the job says.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 1,
+    mode: Annotated[Mode, typer.Option(help="As fast as the board goes, or by the clock.")] = Mode.LOCKSTEP,
+    faults: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What goes wrong (TOML); docs/bench.md describes it.")
+    ] = None,
     open_loop: Annotated[bool, typer.Option("--open-loop/--no-open-loop", help="Compare with gains of zero.")] = True,
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Key of the board; emulated ones get their own.")
     ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Show the run in a browser, on this computer only.")] = False,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
-    """Run a job on a board that controls a simulated plant, in lock-step; leave FOLDER/<job>/bench.
+    """Run a job on a board that controls a simulated plant; leave FOLDER/<job>/bench.
 
     Optimizes, generates and builds what has changed, boots the board, uploads the schedule, runs, and writes a
     recording (MCAP), pictures, summary.json and one HTML report.
@@ -60,35 +79,64 @@ def bench(
         settings = read_settings(file)
         if sensor is not None:
             settings = replace(settings, sensor=sensor.value)
-    controller, generated = _controller(job, file, build)
-    secret_file = key or _own_key(build / job.name)
+        wrong = read_faults(faults) if faults is not None else ()
+    controller, generated, source = _controller(job, file, build)
+    secret_file = key or own_key(build / job.name)
     secret = keys.read(secret_file)
-    choices = building.Choices(board.value, secret_file)
-    made = building.stage(job, generated, choices, secret, build)
-    if made.unchanged():
-        firmware = building.Firmware(made.folder, board.value)
-    else:
-        with working(f"building the firmware for {board.value}"):
-            firmware = building.build(made, generated.folder, choices)
-    rig = running.Rig(job, controller, firmware, settings, secret, seed, port)
-    inputs = {"build": made.digest, "settings": digest_data(repr((settings, seed, port))), "hil": _hil()}
+    made, program = firmware(job, generated, building.Choices(board.value, secret_file), secret, build)
+    rig = running.Rig(job, controller, program, settings, secret, seed, port, mode.value, wrong)
+    inputs = {
+        "build": made.digest,
+        "settings": digest_data(repr((settings, seed, port, mode.value, wrong))),
+        "hil": digest_sources("stepmap_hil", ["."]),
+    }
     stage = Stage(NAME, job.name, build, inputs, {"stepmap": stepmap.__version__})
     stage.prepare()
-    with tempfile.TemporaryDirectory(dir=stage.folder.parent) as temporary:
-        recording = Path(temporary) / "run.mcap"
-        with working("closed loop") as _:
-            closed = running.closed_loop(rig, recording, lambda text: None)
-        opened = None
-        if open_loop:
-            with working("open loop"):
-                opened = running.open_loop(_with_banks(rig, job, generated, secret_file, build), lambda text: None)
+    other = _with_banks(rig, generated, secret_file, build) if open_loop else None
+    with tempfile.TemporaryDirectory(dir=stage.folder.parent) as temporary, _kept(stage, Path(temporary)) as recording:
+        with Recorder(recording, rig.about(), source.attachments()) as recorder:
+            with (
+                progress("closed loop", job.steps, controller) as told,
+                live_page(f"{job.name} on {board.value}", controller, told) if live else nullcontext(told) as watch,
+            ):
+                closed = running.closed_loop(rig, recorder, lambda text: None, watch)
+            opened = None
+            if other is not None:
+                with working("open loop"):
+                    opened = running.open_loop(other, lambda text: None)
+            known = results.facts(rig, stage.folder.parent / ".count")
+            results.complete(recorder, closed, opened, known)
         with working("drawing"):
-            summary = running.leave(stage, rig, closed, opened, recording)
-    rows = [*running.table(summary), ("report", str(stage.folder / "report.html"))]
+            summary = results.leave(stage, controller, closed, opened, known, recording)
+    rows = [*results.table(summary), ("report", str(stage.folder / "report.html"))]
     console().print(figures(rows, title=job.name))
+    _require(closed, summary)
 
 
-def _controller(job: Job, file: Path, build: Path) -> tuple[Controller, Stage]:
+def _require(closed: Run, summary: Mapping[str, Any]) -> None:
+    """Ends with exit code 1 where the run was not as it should be."""
+    bad = [result for result in summary["fault_results"] if not result["ok"]]
+    if bad:
+        raise LinkError(f"{len(bad)} of {len(summary['fault_results'])} faults were not taken as expected")
+    if closed.ended not in ("", STOPPED) and not closed.results:
+        raise LinkError(f"the run ended early: {closed.ended}")
+
+
+@contextmanager
+def _kept(stage: Stage, folder: Path) -> Iterator[Path]:
+    """A place for the recording; what is there when a run fails stays as aborted.mcap beside the stage's folder."""
+    recording = folder / "run.mcap"
+    try:
+        yield recording
+    except BaseException:
+        if recording.exists():
+            kept = stage.folder.parent / "aborted.mcap"
+            recording.replace(kept)
+            complain(f"what was recorded is in {kept}", kind="note")
+        raise
+
+
+def _controller(job: Job, file: Path, build: Path) -> tuple[Controller, Stage, running.Source]:
     """The controller of a job, its code written if it has changed."""
     solved = optimum.stage(job, build)
     choices = generation.read_choices(file)
@@ -98,28 +146,31 @@ def _controller(job: Job, file: Path, build: Path) -> tuple[Controller, Stage]:
         stage = generation.stage(job, solved, choices, build)
         if not stage.unchanged():
             generation.write(stage, made)
-    return made, stage
+    return made, stage, running.Source(file.read_bytes(), dict(job.files), trajectory, gains)
 
 
-def _with_banks(rig: running.Rig, job: Job, generated: Stage, secret: Path, build: Path) -> running.Rig:
-    """The rig, or one with a board that takes uploads where this one does not."""
-    if rig.firmware.board in running.BANKS or rig.port is not None:
+def firmware(
+    job: Job, generated: Stage, choices: building.Choices, secret: keys.Key, build: Path
+) -> tuple[Stage, building.Firmware]:
+    """The firmware of a job, built if it has changed."""
+    made = building.stage(job, generated, choices, secret, build)
+    if made.unchanged():
+        return made, building.Firmware(made.folder, choices.board)
+    with working(f"building the firmware for {choices.board}"):
+        return made, building.build(made, generated.folder, choices)
+
+
+def _with_banks(rig: running.Rig, generated: Stage, secret: Path, build: Path) -> running.Rig:
+    """A rig with a board that takes uploads: for an emulated one a process, which gives the same bits sooner."""
+    if rig.port is not None or rig.firmware.board == "native":
         return rig
-    choices = building.Choices("native", secret)
-    made = building.stage(job, generated, choices, rig.key, build)
-    firmware = building.Firmware(made.folder, "native")
-    if not made.unchanged():
-        firmware = building.build(made, generated.folder, choices)
-    return replace(rig, firmware=firmware)
+    _, other = firmware(rig.job, generated, building.Choices("native", secret), rig.key, build)
+    return replace(rig, firmware=other)
 
 
-def _own_key(folder: Path) -> Path:
+def own_key(folder: Path) -> Path:
     """A key for emulated boards, made once a build folder."""
     path = folder / "key"
     if not path.exists():
         keys.create(path)
     return path
-
-
-def _hil() -> str:
-    return digest_sources("stepmap_hil", ["."])

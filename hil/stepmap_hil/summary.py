@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError, ModelError
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
 from stepmap_hil.bench import Row, Run, reference
+from stepmap_hil.injector import MOVING
 from stepmap_hil.twin import Twin
 from stepmap_hil.words import Words
 
@@ -31,13 +33,20 @@ class Series:
     command: Array
     raw_command: Array  # what the law would make of the measurements themselves
     latency_ms: Array
+    jitter_ms: Array
+
+
+def moving(run: Run) -> list[Row]:
+    """The ticks of a run until the board ended it."""
+    return [row for row in run.rows if row.running and row.state in MOVING]
 
 
 def series(controller: Controller, run: Run) -> Series:
     words = Words.parse(controller.description())
-    rows = [row for row in run.rows if row.running]
-    measured = np.array([row.z for row in rows])
-    valid = np.array([[row.valid >> k & 1 for k in range(measured.shape[1])] for row in rows], dtype=bool)
+    rows = moving(run)
+    nz = len(words.fields["measurement"])
+    measured = np.array([row.z for row in rows]).reshape(-1, nz)
+    valid = np.array([[row.valid >> k & 1 for k in range(nz)] for row in rows], dtype=bool).reshape(-1, nz)
     return Series(
         time=np.array([row.time for row in rows]) - (rows[0].time if rows else 0.0),
         reference=reference(controller, rows),
@@ -48,9 +57,18 @@ def series(controller: Controller, run: Run) -> Series:
         estimate=np.array([words.decode("estimate", row.estimate) for row in rows]),
         plan=_plan(controller, rows),
         command=np.array([words.decode("command", row.command) for row in rows]),
-        raw_command=_raw_commands(controller, rows, measured),
-        latency_ms=np.array([row.latency_ms for row in rows if row.latency_ms > 0]),
+        raw_command=_raw_commands(controller, rows, _held(measured, valid)),
+        latency_ms=np.array([row.latency_ms for row in rows if row.measured]),
+        jitter_ms=np.array([row.jitter_ms for row in rows if row.measured]),
     )
+
+
+def _held(z: Array, valid: Array) -> Array:
+    """Measurements with the last one seen in place of those that were not."""
+    held = z.copy()
+    for k in range(1, len(held)):
+        held[k] = np.where(valid[k], z[k], held[k - 1])
+    return held
 
 
 def _plan(controller: Controller, rows: Sequence[Row]) -> Array:
@@ -74,8 +92,12 @@ def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Arra
     for k, row in enumerate(rows):
         at = min(row.tick, len(values) - 1)
         x_ref, u_ref = values[at, :nx], values[at, nx : nx + nu]
-        moving = step.from_velocity(step.system.satisfy_constraints(q[k], robot), speed[k])
-        x = np.concatenate([q[k], moving[nq : nq + nd], speed[k, nd:]])
+        try:
+            pushed = step.from_velocity(step.system.satisfy_constraints(q[k], robot), speed[k])
+        except ConvergenceError:  # measurements that no pose could give
+            out.append(u_ref)
+            continue
+        x = np.concatenate([q[k], pushed[nq : nq + nd], speed[k, nd:]])
         out.append(u_ref - gains[min(at, len(gains) - 1)] @ (x - x_ref))
     return np.array(out)
 
@@ -98,7 +120,7 @@ def bit_exact(controller: Controller, run: Run) -> bool | None:
     for row in run.rows:
         if last is not None and row.running and last.running and row.tick != last.tick + 1:
             return None
-        made = twin.take(row.valid, row.words, follow=row.state == follow, running=row.running)
+        made = twin.take(row.valid if row.measured else 0, row.words, follow=row.state == follow, running=row.running)
         if (row.estimate, row.command, row.taken) != made:
             return False
         last = row
@@ -121,7 +143,9 @@ def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[st
     nd = controller.plant.step.nd
     tracking = s.coordinates[:, :nd] - s.reference[:, :nd]
     seen = s.valid.all(axis=1)
-    rows = [row for row in run.rows if row.running]
+    rows = moving(run)
+    if not rows:
+        raise ModelError("the run ended before its first tick: there is nothing to sum up")
     channels = _channels(controller)
     return {
         "format": "stepmap-bench-1",
@@ -130,20 +154,21 @@ def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[st
         "mode": run.mode,
         "ended": run.ended or "done",
         "ticks": len(rows),
-        "deadline_misses": sum(row.latency_ms > 1e3 * controller.program.period for row in rows)
-        if run.mode == "realtime"
-        else 0,
+        "deadline_misses": run.misses,
         "latency_ms": _percentiles(s.latency_ms),
+        "jitter_ms": _percentiles(s.jitter_ms),
         "tracking_rms_m": rms(tracking),
         "tracking_max_m": float(np.linalg.norm(tracking, axis=1).max(initial=0.0)),
         "estimate_rms_m": rms(s.estimate[:, :nd] - s.coordinates[:, :nd]),
-        "raw_measurement_rms_m": rms((s.measured - s.truth)[seen][:, channels]),
-        "command_roughness_raw": roughness(s.raw_command[seen] - s.plan[seen]) if seen.any() else None,
-        "command_roughness_filtered": roughness(s.command - s.plan),
-        "saturations": rows[-1].saturations if rows else 0,
-        "gated": rows[-1].gated if rows else 0,
-        "faults": rows[-1].faults if rows else 0,
+        "raw_measurement_rms_m": rms((s.measured - s.truth)[seen][:, channels]) if seen.any() else None,
+        "command_roughness_raw": roughness(s.raw_command[seen] - s.plan[seen]) if seen.sum() > 2 else None,
+        "command_roughness_filtered": roughness(s.command - s.plan) if len(rows) > 2 else None,
+        "saturations": rows[-1].saturations,
+        "gated": rows[-1].gated,
+        "faults": run.rows[-1].faults,
+        "fault_results": [result.document() for result in run.results],
         "bit_exact_with_host": bit_exact(controller, run),
+        "digest": run.digest(),
         **more,
     }
 

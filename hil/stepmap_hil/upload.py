@@ -109,7 +109,13 @@ class _Upload:
                 target=self.link.target,
             )
             status = self.ask(
-                "UPLOAD_BEGIN", counter=counter, size=len(self.blob), digest=self.digest, model=model, mac=mac
+                "UPLOAD_BEGIN",
+                lambda answer: answer.digest == self.digest[:NAME],
+                counter=counter,
+                size=len(self.blob),
+                digest=self.digest,
+                model=model,
+                mac=mac,
             )
             if status.result != dialect.value("STEPMAP_RESULT_REPLAY"):
                 break
@@ -150,21 +156,22 @@ class _Upload:
         return len(part)
 
     def commit(self) -> None:
-        status = self.ask("UPLOAD_COMMIT", digest=self.digest[:NAME])
+        status = self.ask("UPLOAD_COMMIT", lambda answer: answer.state == _state("ACTIVE"), digest=self.digest[:NAME])
         self.require(status)
-        if status.state != _state("ACTIVE"):
-            raise LinkError(f"board {self.link.target} did not put the schedule into use: upload again")
 
-    def ask(self, name: str, **fields: object) -> Message:
-        """The answer to a message that is repeated until it comes."""
+    def ask(self, name: str, done: Callable[[Message], bool] | None = None, **fields: object) -> Message:
+        """The answer to a message that is repeated until it comes: one that refuses, or one that says it is ``done``.
+
+        Others answer what was sent before, and sent twice because the board was slow.
+        """
         while self.link.poll("UPLOAD_STATUS") is not None:
-            pass  # answers to what was sent before
+            pass
         begun = time.monotonic()
         while True:
             self.link.send(name, **fields)
-            answer = self.hear()
-            if answer is not None:
-                return answer
+            while (answer := self.hear()) is not None:
+                if done is None or done(answer) or answer.result != dialect.value("STEPMAP_RESULT_OK"):
+                    return answer
             self.check_patience(begun, None)
 
     def hear(self) -> Message | None:

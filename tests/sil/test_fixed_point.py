@@ -167,6 +167,20 @@ def test_three_times_the_range_saturates_and_never_wraps() -> None:
         assert (command <= field.high + 1e-8).all()
 
 
+@pytest.mark.parametrize("seed", [3, 5, 7, 11])
+def test_runs_that_the_design_never_saw_do_not_saturate(seed: int) -> None:
+    """Other draws of start errors, noise, jumps and gaps: every tick from float64's fields, all of them in integers."""
+    made, trajectory = suspended_mass()
+    program, formats = made.program, made.formats
+    assert formats is not None
+    for tube in (Tube(seed=seed), Tube(runs=256, seed=seed, start=1.3, ticks=10)):
+        run = simulate(program, made.plant, trajectory, tube)
+        integer = IntegerMachine(program, formats, encode(run.snapshots, formats.fields, 32))
+        for block in range(len(program.blocks)):
+            integer.run(block)
+        assert not integer.saturations.any()
+
+
 @pytest.mark.parametrize("form", list(Form))
 @pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 8.0, 1e3])
 def test_c_equals_the_integer_model_bit_for_bit(

@@ -393,7 +393,7 @@ def test_a_precision_that_cannot_be_had(job: Path) -> None:
     job.write_text(JOB + "[codegen]\nprecision = 1e-12\n")
     result = generate(job)
     assert result.exit_code == 1
-    assert "more than the precision of 1e-12; use floating point (--scalar float32), tighter limits" in result.stderr
+    assert "more than the precision of 1e-12; use floating point (--scalar float64), tighter limits" in result.stderr
 
 
 def test_a_board_that_is_too_small(job: Path) -> None:

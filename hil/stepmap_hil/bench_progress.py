@@ -1,0 +1,43 @@
+"""How far a run is, on stderr, if that is a terminal and the run takes longer than two seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from stepmap_codegen import Controller
+from stepmap_hil import dialect
+from stepmap_hil.bench import Row, Watch, reference
+
+PATIENCE = 2.0  # s before anything is shown
+
+
+@contextmanager
+def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | None]:
+    """Something to call after each tick: shows ticks, state and tracking error while the block runs."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
+    shown, begun = Progress(*columns, console=console, transient=True), time.monotonic()
+    task = shown.add_task(text, total=ticks, told="")
+    nd = controller.plant.step.nd
+
+    def watch(row: Row) -> bool:
+        if time.monotonic() - begun > PATIENCE:
+            shown.start()
+        error = float(np.linalg.norm(row.coordinates[:nd] - reference(controller, [row])[0, :nd]))
+        told = f"{dialect.word('STEPMAP_STATE', row.state)}, {1e3 * error:.1f} mm off"
+        shown.update(task, completed=row.tick + 1, told=told)
+        return True
+
+    try:
+        yield watch
+    finally:
+        shown.stop()

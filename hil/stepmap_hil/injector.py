@@ -1,0 +1,158 @@
+"""Makes faults happen during a run, and judges how the robot took them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap_hil import dialect
+from stepmap_hil.faults import LINE, UPLOADS, Fault, Result, require_known
+from stepmap_hil.faulty_port import FaultyPort, Rule
+from stepmap_hil.plant import Plant
+from stepmap_hil.reasons import Reason
+from stepmap_hil.sensors import Seen
+
+if TYPE_CHECKING:
+    from stepmap_hil.bench import Row
+
+STANDS = 0.002  # m, a motor that stands moves no farther
+MOVING = tuple(dialect.value(f"STEPMAP_STATE_{name}") for name in ("RUNNING", "HOLDING"))
+
+
+@dataclass
+class Injector:
+    """The faults of a run; ``begin`` is called at the start of every tick with the time since the command to run."""
+
+    faults: Sequence[Fault]
+    channels: Sequence[str]
+    axes: int
+    port: FaultyPort
+    seed: int = 1
+    left: dict[int, float] = field(init=False)
+    active: list[int] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        require_known(self.faults, self.channels, self.axes)
+        self.left = {k: fault.count for k, fault in enumerate(self.faults)}
+        self._rules = {
+            k: Rule(fault, np.random.default_rng([self.seed, k]))
+            for k, fault in enumerate(self.faults)
+            if fault.kind in (*LINE, "cut")
+        }
+
+    def begin(self, time: float, plant: Plant) -> list[Fault]:
+        """Faults that begin now."""
+        before = self.active
+        self.active = [
+            k
+            for k, fault in enumerate(self.faults)
+            if fault.lasts(time) and self.left[k] > 0 and fault.kind not in UPLOADS
+        ]
+        self.port.rules = [self._rules[k] for k in self.active if k in self._rules]
+        stuck = {self.faults[k].axis for k in self.active if self.faults[k].kind == "stuck"}
+        for axis, motor in enumerate(plant.motors):
+            motor.stuck = axis in stuck
+        begun = [self.faults[k] for k in self.active if k not in before]
+        for k in self.active:
+            if self.faults[k].kind == "reset":
+                self.left[k] = 0
+        return begun
+
+    def see(self, seen: Seen) -> Seen:
+        """What is left of a measurement."""
+        z, valid = seen.z.copy(), seen.valid
+        for k in self._taking("jump", "occluded"):
+            fault = self.faults[k]
+            for i, name in enumerate(self.channels):
+                if fault.channels and name not in fault.channels:
+                    continue
+                if fault.kind == "jump":
+                    z[i] += fault.amount
+                else:
+                    valid &= ~(1 << i)
+        return Seen(z, valid)
+
+    def delay(self) -> float:
+        """Seconds this tick's measurement is late."""
+        return sum(self.faults[k].amount for k in self._taking("delayed"))
+
+    def count(self, counts: list[int], forces: int) -> list[int]:
+        """What encoders say; motors come behind the axes with forces."""
+        made = list(counts)
+        for k in self.active:
+            fault = self.faults[k]
+            if fault.kind == "encoder":
+                made[forces + fault.axis] += round(fault.amount)
+        return made
+
+    def _taking(self, *kinds: str) -> list[int]:
+        found = [k for k in self.active if self.faults[k].kind in kinds and self.left[k] > 0]
+        for k in found:
+            self.left[k] -= 1
+        return found
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is known about a run when its faults are judged; times are since the command to run."""
+
+    time: Array
+    rows: Sequence[Row]
+    error: Array  # m, of tracking
+    clock: Array
+    robot: Array  # positions of the motors at times of ``clock``
+    period: float
+    ended: tuple[str, str] | None  # state and reason in which the board ended the run; None where it went on
+    end: float  # when that was noticed
+
+
+def judge(faults: Sequence[Fault], course: Course) -> list[Result]:
+    """How the robot took each fault of the run."""
+    judged = [fault for fault in faults if fault.kind not in UPLOADS]
+    results = []
+    for k, fault in enumerate(judged):
+        later = [f.at for f in judged[k + 1 :] if f.at > fault.at + 1e-9]
+        results.append(_judge(fault, course, later[0] if later else np.inf))
+    return results
+
+
+def _judge(fault: Fault, course: Course, until: float) -> Result:
+    wanted = fault.expect
+    inside = (course.time >= fault.at - 1e-9) & (course.time < until - 1e-9)
+    rows = [row for row, here in zip(course.rows, inside, strict=True) if here]
+    state, reason = (_state(rows[-1].state), _reason(rows[-1].reason)) if rows else ("not reached", "")
+    if course.ended is not None and fault.at <= course.end < until:
+        state, reason = course.ended
+    seen, ok = [state, reason], state == wanted.state and wanted.reason in (None, reason)
+    if wanted.within is not None:
+        left = [row.state not in MOVING for row in course.rows]
+        reached = course.time[inside & np.array(left, dtype=bool)]
+        first = min([*reached, *([course.end] if course.end < until else [])], default=np.inf)
+        after = float(first) - fault.at
+        seen.append(f"after {after:.3f} s")
+        ok = ok and after <= wanted.within + course.period  # telemetry comes once a period
+    if wanted.rest is not None:
+        resting = course.robot[(course.clock >= fault.at + wanted.rest - 1e-9) & (course.clock < until - 1e-9)]
+        moved = float(np.ptp(resting, axis=0).max(initial=0.0)) if len(resting) else np.inf
+        seen.append(f"then moved {1e3 * moved:.2f} mm")
+        ok = ok and moved <= STANDS
+    if wanted.tracking is not None:
+        error = float(course.error[inside].max(initial=0.0))
+        seen.append(f"tracking {error:.4f} m")
+        ok = ok and bool(rows) and error <= wanted.tracking
+    return Result(fault.kind, fault.at, str(wanted), ", ".join(part for part in seen if part), ok)
+
+
+def _state(number: int) -> str:
+    return dialect.word("STEPMAP_STATE", number)
+
+
+def _reason(number: int) -> str:
+    try:
+        return Reason(number).name.lower()
+    except ValueError:
+        return str(number)

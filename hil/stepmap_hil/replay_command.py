@@ -1,0 +1,80 @@
+"""``stepmap replay`` and ``stepmap report``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepmap.cli.output import console, figures, working
+from stepmap.errors import LinkError
+from stepmap.jobs import optimize as optimum
+from stepmap_codegen import generate as generation
+from stepmap_hil import key as keys
+from stepmap_hil import replay as replaying
+from stepmap_hil import results
+from stepmap_hil.bench_command import firmware, own_key
+from stepmap_hil.board import Board
+from stepmap_hil.boards import NativeBoard, QemuBoard
+from stepmap_hil.build import Choices
+
+
+class BoardName(Enum):
+    """Boards that take uploads."""
+
+    NATIVE = "native"
+    STM32F405 = "stm32f405"
+
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A recording of a run (run.mcap).")]
+
+
+def replay(
+    file: FileArgument,
+    board: Annotated[BoardName, typer.Option(help="A process, or an emulated chip.")] = BoardName.NATIVE,
+    build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
+) -> None:
+    """Send a recording's measurements to a fresh board once more, and compare what it says, bit for bit.
+
+    The integer model on this computer is compared, too. Fails where anything differs.
+    """
+    with working("reading the recording"):
+        told = replaying.story(file)
+    place = build / "replay"  # apart from what the job is now
+    generated = generation.stage(told.job, optimum.stage(told.job, place), told.choices, place)
+    if not generated.unchanged():
+        generation.write(generated, told.controller)
+    key_file = own_key(place / told.job.name)
+    secret = keys.read(key_file)
+    _, made = firmware(told.job, generated, Choices(board.value, key_file), secret, place)
+    here: Board = NativeBoard(made.program) if board.value == "native" else QemuBoard(board.value, made.program)
+    with working("replaying"):
+        found = replaying.replay(told, here, secret)
+    twin = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[found.twin]
+    rows = [
+        ("recorded", f"{told.closed.board}, {told.closed.mode}, {found.ticks} ticks"),
+        (f"on {board.value}", f"{found.equal} of {found.ticks} ticks the same, bit for bit"),
+        ("integer model", twin),
+    ]
+    console().print(figures(rows, title=told.job.name))
+    if found.first or found.twin is False:
+        raise LinkError(f"the replay differs: {found.first or 'the integer model says something else'}")
+
+
+def report(
+    file: FileArgument,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write; usually the recording's folder.")
+    ] = None,
+) -> None:
+    """Make summary.json, pictures and one HTML report of a recording alone."""
+    with working("reading the recording"):
+        told = replaying.story(file)
+    folder = out or file.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with working("drawing"):
+        summary = results.write(folder, told.controller, told.closed, told.opened, told.facts)
+    rows = [*results.table(summary), ("report", str(folder / "report.html"))]
+    console().print(figures(rows, title=told.job.name))

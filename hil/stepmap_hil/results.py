@@ -1,0 +1,171 @@
+"""What a run leaves: summary.json, pictures, the recording and one HTML report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from stepmap.jobs.stage import Stage
+from stepmap.report import Picture, Section, page
+from stepmap_codegen import Controller
+from stepmap_codegen.toolchain import TARGETS, build, run
+from stepmap_hil import figures
+from stepmap_hil.bench import Run
+from stepmap_hil.build import checkout
+from stepmap_hil.record import Recorder
+from stepmap_hil.run import Rig
+from stepmap_hil.summary import rms, series, summarize
+
+CHIPS = {"stm32f405": "cortex-m4f", "stm32f100": "cortex-m3"}
+
+
+def instructions(controller: Controller, board: str, folder: Path) -> int | None:
+    """Instructions of a tick on the board's processor, counted by QEMU; None for a board without a chip."""
+    if board not in CHIPS:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in controller.files().items():
+        (folder / name).write_bytes(content)
+    (folder / "count.c").write_text(COUNT)
+    core = checkout() / "firmware" / "core"
+    sources = [
+        folder / "count.c",
+        folder / "controller.c",
+        *(core / f"sm_{n}.c" for n in ("fixed", "rows", "schedule")),
+    ]
+    made = build(TARGETS[CHIPS[board]], sources, [core, folder], folder / "objects", options=("-Os",))
+    return int.from_bytes(run(made), "little")
+
+
+COUNT = """#include "controller.h"
+#include "sm_bench.h"
+
+int app(void) {
+  static sm_controller c;
+  if (sm_self_test(&c) != 0) {
+    return 1;
+  }
+  for (unsigned i = 0; i < SM_NX && i < SM_NZ; i++) {
+    c.z[i] = c.x[i];
+  }
+  count_begin();
+  (void)sm_measure(&c, (1U << SM_NZ) - 1U);
+  sm_law(&c);
+  sm_predict(&c);
+  const uint32_t count = count_end();
+  io_write(&count, sizeof count);
+  return 0;
+}
+"""
+
+
+def facts(rig: Rig, scratch: Path) -> dict[str, Any]:
+    """What the summary says about the firmware, and about how it was run."""
+    built = rig.firmware.summary
+    return {
+        "seed": rig.seed,
+        "sensor": rig.settings.sensor,
+        "flash_bytes": built.get("flash_bytes"),
+        "ram_bytes": built.get("ram_bytes"),
+        "instructions_per_tick": instructions(rig.controller, rig.firmware.board, scratch),
+    }
+
+
+def complete(recorder: Recorder, closed: Run, opened: Run | None, known: Mapping[str, Any]) -> None:
+    """Adds to a recording what is known only at the end."""
+    for row in opened.rows if opened is not None else ():
+        recorder.write("/open_loop", row.time, **vars(row))
+    results = json.dumps([asdict(result) for result in closed.results])
+    told = {"ended": closed.ended, "results": results, "misses": str(closed.misses), "facts": json.dumps(dict(known))}
+    recorder.add("end", told)
+
+
+def leave(
+    made: Stage,
+    controller: Controller,
+    closed: Run,
+    opened: Run | None,
+    known: Mapping[str, Any],
+    recording: Path,
+) -> dict[str, Any]:
+    """Writes everything into the stage's folder; returns the summary."""
+    with made.replace() as folder:
+        summary = write(folder, controller, closed, opened, known)
+        if recording.exists():
+            recording.replace(folder / "run.mcap")
+    return summary
+
+
+def write(
+    folder: Path, controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """summary.json, pictures and report.html."""
+    from stepmap import plots
+
+    nd = controller.plant.step.nd
+    other = series(controller, opened) if opened is not None else None
+    compared = None if other is None else rms(other.coordinates[:, :nd] - other.reference[:, :nd])
+    summary = summarize(controller, closed, {"open_loop_rms_m": compared, **known})
+    text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / "summary.json").write_text(text + "\n")
+    drawn = figures.draw(controller, series(controller, closed), other)
+    for name, figure in drawn.items():
+        for form in ("png", "svg"):
+            (folder / f"{name}.{form}").write_bytes(plots.render(figure, form))
+    pictures = [Picture(figures.CAPTIONS[name], plots.render(figure, "svg")) for name, figure in drawn.items()]
+    events = [(f"{at:.2f} s", what) for at, what in closed.events]
+    section = Section("The run", INTRODUCTION, table(summary), pictures, events)
+    (folder / "report.html").write_text(page(f"{closed.job} on {closed.board}", [section]))
+    return summary
+
+
+INTRODUCTION = (
+    "A board controls a simulated plant over its serial line. The plant differs from the model the board knows: mass, "
+    "drag, string length, start, lag and play of the motors."
+)
+
+
+def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The summary for people."""
+    opened, better = summary["open_loop_rms_m"], ""
+    gain = "" if not opened else f", {opened / summary['tracking_rms_m']:.1f} times better than open loop"
+    if summary["raw_measurement_rms_m"]:
+        better = f", {summary['raw_measurement_rms_m'] / summary['estimate_rms_m']:.1f} times better than measurements"
+    most = f"{1e3 * summary['tracking_max_m']:.1f} mm at most"
+    exact = {True: "yes", False: "NO", None: "not comparable: telemetry is missing"}[summary["bit_exact_with_host"]]
+    counted = f"{summary['gated']} values gated, {summary['saturations']} saturations, {summary['faults']} faults"
+    rows = [
+        ("board", f"{summary['board']}, {summary['mode']}, {summary['ticks']} ticks, {summary['sensor']}"),
+        ("ended", summary["ended"]),
+        ("tracking", f"{1e3 * summary['tracking_rms_m']:.2f} mm RMS, {most}{gain}"),
+        ("estimate", f"{1e3 * summary['estimate_rms_m']:.2f} mm RMS{better}"),
+        ("commands", _commands(summary)),
+        ("bit-exact", exact),
+        ("latency", _times(summary["latency_ms"])),
+        *([("jitter", _times(summary["jitter_ms"]))] if summary["mode"] == "realtime" else []),
+        ("deadlines missed", str(summary["deadline_misses"])),
+        ("events", counted),
+    ]
+    for result in summary["fault_results"]:
+        mark = "as expected" if result["ok"] else f"NOT as expected ({result['expected']})"
+        rows.append((f"{result['kind']} at {result['at']:g} s", f"{mark}: {result['seen']}"))
+    if summary["flash_bytes"]:
+        size = f"{summary['flash_bytes']} bytes of flash, {summary['ram_bytes']} of RAM"
+        count = summary["instructions_per_tick"]
+        rows.append(("firmware", size + (f", {count} instructions a tick" if count else "")))
+    return rows
+
+
+def _commands(summary: Mapping[str, Any]) -> str:
+    raw, filtered = summary["command_roughness_raw"], summary["command_roughness_filtered"]
+    if not filtered:
+        return "too few to tell"
+    smoother = "" if not raw else f", {raw / filtered:.1f} times smoother than from raw measurements"
+    return f"{1e3 * filtered:.2f} mm RMS second difference{smoother}"
+
+
+def _times(ms: Mapping[str, float]) -> str:
+    return f"{ms['p50']:.1f} ms median, {ms['p99']:.1f} ms at the 99th percentile, {ms['max']:.1f} ms at most"

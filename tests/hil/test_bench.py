@@ -1,0 +1,258 @@
+"""The main job on the bench: what it must show, real time, and what can go wrong around a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import serial
+
+from stepmap.errors import LinkError, ModelError
+from stepmap_hil import results
+from stepmap_hil.bench import Row
+from stepmap_hil.board import BoardError
+from stepmap_hil.boards import SerialBoard
+from stepmap_hil.dialect import Message
+from stepmap_hil.key import Key
+from stepmap_hil.link import Link
+from stepmap_hil.plant import Plant
+from stepmap_hil.record import read
+from stepmap_hil.run import closed_loop, open_loop
+from stepmap_hil.sensors import Gaussian, Seen
+from stepmap_hil.session import Session
+from stepmap_hil.summary import summarize
+from stepmap_hil.words import Words
+from tests.hil.rigs import quiet, rig
+from tests.pil.built import JOB, KEY, KEY_FILE, OUT, ROOT
+from tests.processes import heed_interrupts
+
+KEYS = {
+    "board",
+    "mode",
+    "ticks",
+    "deadline_misses",
+    "latency_ms",
+    "tracking_rms_m",
+    "tracking_max_m",
+    "open_loop_rms_m",
+    "estimate_rms_m",
+    "raw_measurement_rms_m",
+    "command_roughness_raw",
+    "command_roughness_filtered",
+    "saturations",
+    "gated",
+    "faults",
+    "bit_exact_with_host",
+    "flash_bytes",
+    "ram_bytes",
+    "instructions_per_tick",
+    "fault_results",
+}
+
+
+def test_the_main_job_shows_what_it_must(tmp_path: Path) -> None:
+    made = rig()
+    closed, opened = closed_loop(made, None, quiet), open_loop(made, quiet)
+    summary = results.write(tmp_path, made.controller, closed, opened, results.facts(made, tmp_path))
+    assert summary == json.loads((tmp_path / "summary.json").read_text())
+    assert set(summary) >= KEYS
+    assert (summary["ticks"], summary["deadline_misses"], summary["ended"]) == (300, 0, "done")
+    assert summary["tracking_rms_m"] * 5 <= summary["open_loop_rms_m"]
+    assert summary["estimate_rms_m"] * 2 <= summary["raw_measurement_rms_m"]
+    assert summary["command_roughness_filtered"] * 5 <= summary["command_roughness_raw"]
+    assert summary["bit_exact_with_host"] is True
+    assert len(results.table(summary)) >= 10
+
+
+def test_real_time_is_held() -> None:
+    made = replace(rig(ticks=75), mode="realtime")
+    begun = time.monotonic()
+    run = closed_loop(made, None, quiet)
+    assert time.monotonic() - begun > 85 / 30  # settling and running
+    summary = summarize(made.controller, run, {})
+    if summary["jitter_ms"]["max"] > 16 or summary["deadline_misses"] > 5:
+        pytest.skip(f"this computer is too busy for real time: {summary['deadline_misses']} deadlines missed")
+    assert (summary["mode"], summary["ended"]) == ("realtime", "done")
+    assert 0 < summary["latency_ms"]["p50"] < 33
+    assert summary["jitter_ms"]["p50"] < 33
+    assert summary["bit_exact_with_host"] is not False
+
+
+def test_a_watcher_can_stop_a_run() -> None:
+    rows: list[Row] = []
+
+    def watch(row: Row) -> bool:
+        rows.append(row)
+        return len(rows) < 20
+
+    run = closed_loop(rig(), None, quiet, watch)
+    assert run.ended == "stopped by the user"
+    assert [text for _, text in run.events] == ["armed", "running", "stopped"]
+    assert len(rows) == 20
+
+
+class Unplugged(Gaussian):
+    """A camera that is gone after half a second."""
+
+    def look(self, plant: Plant, time: float) -> Seen:
+        if time > 0.8:
+            raise LinkError("the camera is gone: is it plugged in?")
+        return super().look(plant, time)
+
+
+def test_a_sensor_that_fails_stops_the_robot(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[str] = []
+    command = Link.command
+
+    def listen(link: Link, name: str, *options: str, timeout: float = 2.0) -> Message:
+        commands.append(name)
+        return command(link, name, *options, timeout=timeout)
+
+    monkeypatch.setattr(Link, "command", listen)
+    monkeypatch.setattr("stepmap_hil.run.Gaussian", Unplugged)
+    with pytest.raises(LinkError, match="camera is gone"):
+        closed_loop(rig(), None, quiet)
+    assert commands == ["calibrate", "arm", "run", "stop"]
+
+
+# Boards that are not what they should be
+
+
+def test_a_port_that_is_not_there() -> None:
+    with pytest.raises(BoardError, match=r"cannot be opened.*\n.*\n.*is it plugged in"):
+        closed_loop(replace(rig(), port="/dev/nothing"), None, quiet)
+
+
+@pytest.fixture
+def terminal() -> Iterator[str]:
+    ours, theirs = pty.openpty()
+    yield os.ttyname(theirs)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_port_that_somebody_uses(terminal: str) -> None:
+    with serial.Serial(terminal, exclusive=True), pytest.raises(BoardError, match="no other program using it"):
+        SerialBoard(terminal).open()
+
+
+def test_a_port_with_nothing_behind_it(terminal: str) -> None:
+    with SerialBoard(terminal) as board, pytest.raises(LinkError, match="Nothing arrives at all"):
+        Link(board.open(), KEY).connect(timeout=0.5)
+
+
+def test_a_board_with_another_key() -> None:
+    with pytest.raises(LinkError, match="another key"):
+        closed_loop(replace(rig(), key=Key(bytes(32))), None, quiet)
+
+
+def test_a_board_with_another_model() -> None:
+    made = rig()
+    words = replace(Words.parse(made.controller.description()), model=bytes(8))
+    with made.board() as board, pytest.raises(ModelError, match="build and flash"):
+        Session(Link(board.open(), KEY), words).connect()
+
+
+def test_a_board_that_was_left_running_is_taken_over() -> None:
+    made = rig(ticks=20)
+    with made.board() as board:
+        for _ in range(2):
+            session = Session(Link(board.open(), KEY), Words.parse(made.controller.description()))
+            session.ready(session.connect())
+            z = session.words.encode("measurement", made.job.system.readings(made.job.pose))
+            session.calibrate(lambda z=z: (z, 15), [0, 0])  # type: ignore[misc]
+            session.arm()
+            session.encoders([0, 0])
+            assert session.tick(z, 15)
+            session.run()
+
+
+# The command line
+
+
+def bench(build: Path, *more: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "stepmap.cli",
+        "bench",
+        str(JOB),
+        "--sensor",
+        "gaussian",
+        "--build",
+        str(build),
+        *more,
+    ]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build folder in which everything is done already."""
+    rig()
+    folder = tmp_path_factory.mktemp("build")
+    shutil.copytree(OUT / "suspended_mass", folder / "suspended_mass")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("seconds", "events"),
+    [(0.0, [[], ["stopped early"], ["armed", "stopped early"]]), (2.5, [["armed", "running", "stopped early"]])],
+)
+def test_ctrl_c_stops_the_robot_and_keeps_the_record(seconds: float, events: list[list[str]], built: Path) -> None:
+    command = bench(built, "--mode", "realtime", "--key", str(KEY_FILE))
+    process = subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts, start_new_session=True
+    )
+    program = str(built / "suspended_mass" / "build-native" / "program")
+    with process:
+        deadline = time.monotonic() + 40
+        while not running(program) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(seconds)
+        started = running(program)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert started, told
+    assert process.returncode == 1
+    assert "aborted.mcap" in told
+    assert not running(program)
+    recorded = read(built / "suspended_mass" / "aborted.mcap")
+    assert [entry.content["text"] for entry in recorded.of("/event")] in events
+
+
+def running(program: str) -> bool:
+    """Whether a process runs this program."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if program.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [
+        (["--port", "/dev/nothing"], 1, "is it plugged in"),
+        (["--faults", "nothing.toml"], 2, "nothing.toml: cannot be read"),
+        (["--mode", "slow"], 2, "slow"),
+    ],
+)
+def test_mistakes_on_the_command_line(more: list[str], code: int, told: str, built: Path) -> None:
+    done = subprocess.run(
+        bench(built, "--key", str(KEY_FILE), *more), cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,150 @@
+"""Recordings: any MCAP reader opens them, a replay gives the same bits, a report needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mcap.reader import make_reader
+
+from stepmap.errors import ModelError
+from stepmap_hil import results
+from stepmap_hil.boards import NativeBoard
+from stepmap_hil.record import Recorder, read
+from stepmap_hil.replay import Story, replay, story
+from stepmap_hil.run import closed_loop, open_loop
+from tests.hil.rigs import quiet, rig, source
+from tests.pil.built import KEY, ROOT, firmware
+
+FACTS = {"seed": 1, "sensor": "gaussian", "flash_bytes": None, "ram_bytes": None, "instructions_per_tick": None}
+
+
+def record(folder: Path, name: str | None, ticks: int, *, opened: bool = False) -> Path:
+    path = folder / "run.mcap"
+    made = rig(faults=name, ticks=ticks)
+    with Recorder(path, made.about(), source().attachments()) as recorder:
+        run = closed_loop(made, recorder, quiet)
+        results.complete(recorder, run, open_loop(made, quiet) if opened else None, FACTS)
+        (folder / "digest").write_text(run.digest())
+    assert recorder.failed is None
+    return path
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With ticks that were done without a measurement, and an open loop to compare with."""
+    return record(tmp_path_factory.mktemp("recording"), "hold_and_back", 60, opened=True)
+
+
+@pytest.fixture(scope="module")
+def told(recording: Path) -> Story:
+    return story(recording)
+
+
+def test_any_reader_opens_it(recording: Path) -> None:
+    with recording.open("rb") as file:
+        reader = make_reader(file)
+        summary = reader.get_summary()
+        assert summary is not None
+        topics = {channel.topic for channel in summary.channels.values()}
+        assert topics == {"/tick", "/estimate", "/plant", "/event", "/sent", "/open_loop"}
+        for schema, channel, message in reader.iter_messages(topics=["/tick", "/estimate"]):
+            assert schema is not None
+            assert channel.message_encoding == "json"
+            content = json.loads(message.data)
+            assert set(content) == set(json.loads(schema.data)["properties"])
+        assert [a.name for a in reader.iter_attachments()] == ["job.toml", "solution.npz"]
+
+
+def test_a_replay_gives_the_same_bits(told: Story) -> None:
+    found = replay(told, NativeBoard(firmware("native").program), KEY)
+    assert found.first == ""
+    assert found.ticks == found.equal == len(told.closed.rows) > 60
+    assert found.twin is True
+
+
+def test_a_replay_notices_one_other_bit(told: Story) -> None:
+    k = next(i for i, sent in enumerate(told.sent) if sent["kind"] == "measurement" and sent["sequence"] == 100)
+    words = list(told.sent[k]["words"])
+    words[0] ^= 1 << 14
+    sent = [*told.sent[:k], {**told.sent[k], "words": words}, *told.sent[k + 1 :]]
+    found = replay(replace(told, sent=sent), NativeBoard(firmware("native").program), KEY)
+    assert 0 < found.equal < found.ticks
+    assert "estimate was" in found.first
+
+
+@pytest.mark.parametrize("name", ["reset", "noisy_line"])
+def test_runs_with_faults_replay_too(name: str, tmp_path: Path) -> None:
+    found = replay(story(record(tmp_path, name, 45)), NativeBoard(firmware("native").program), KEY)
+    assert found.first == ""
+    assert found.equal == found.ticks > 30
+
+
+def test_a_report_needs_nothing_but_the_recording(recording: Path, told: Story, tmp_path: Path) -> None:
+    summary = results.write(tmp_path, told.controller, told.closed, told.opened, told.facts)
+    assert summary["digest"] == (recording.parent / "digest").read_text()
+    assert summary["bit_exact_with_host"] is True
+    assert summary["open_loop_rms_m"] > summary["tracking_rms_m"]
+    assert [result["ok"] for result in summary["fault_results"]] == [True]
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") >= 4
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.8])
+def test_what_is_left_of_a_cut_file_is_read(part: float, recording: Path, tmp_path: Path) -> None:
+    whole = recording.read_bytes()
+    cut = tmp_path / "cut.mcap"
+    cut.write_bytes(whole[: int(part * len(whole))])
+    entries, all_of_them = read(cut).entries, read(recording).entries
+    assert 0 < len(entries) <= len(all_of_them)
+    assert entries == all_of_them[: len(entries)]
+    assert story(cut).closed.ended == "the recording ends here"
+
+
+@pytest.mark.parametrize("content", [b"", b"no recording", b"\x89MCAP0\r\n"])
+def test_what_is_no_recording_is_refused(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "other.mcap"
+    file.write_bytes(content)
+    with pytest.raises(ModelError, match="no recording"):
+        read(file)
+
+
+def test_a_recording_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot be read"):
+        read(tmp_path / "none.mcap")
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from stepmap_hil.record import Recorder
+from stepmap_hil.run import closed_loop
+from tests.hil.rigs import quiet, rig, source
+
+made = rig(ticks=120)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+with Recorder(Path(sys.argv[1]), made.about(), source().attachments()) as recorder:
+    run = closed_loop(made, recorder, quiet)
+print(run.events[-1][1], "-", run.ended, "-", len(run.rows))
+"""
+
+
+def test_a_full_disk_ends_the_run_safely(tmp_path: Path) -> None:
+    rig()  # what has to be built is built without a limit
+    path = tmp_path / "run.mcap"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    event, ended, rows = done.stdout.strip().split(" - ")
+    assert event == "stopped"
+    assert ended == "the recording could not go on: File too large"
+    assert 10 < int(rows) < 120
+    left = story(path)
+    assert 10 < len(left.closed.rows) <= int(rows)
+    assert left.closed.ended == "the recording ends here"
