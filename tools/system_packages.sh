@@ -4,7 +4,7 @@ set -euo pipefail
 
 missing=()
 for tool in gcc clang-format cppcheck arm-none-eabi-gcc riscv64-unknown-elf-gcc qemu-system-arm qemu-system-riscv32 \
-  stm32flash clang chromium; do
+  stm32flash clang chromium fakenect-record; do
   command -v "$tool" >/dev/null || missing+=("$tool")
 done
 compgen -G '/usr/lib/*/fakenect/libfreenect.so.0.5' >/dev/null || missing+=(fakenect)
@@ -13,7 +13,7 @@ compgen -G '/usr/lib/*/fakenect/libfreenect.so.0.5' >/dev/null || missing+=(fake
 
 install='apt-get update && apt-get install -y --no-install-recommends build-essential clang-format cppcheck python3-venv'
 install+=' gcc-arm-none-eabi libnewlib-arm-none-eabi gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf'
-install+=' qemu-system-arm qemu-system-misc stm32flash libfreenect0.5 chromium clang'
+install+=' qemu-system-arm qemu-system-misc stm32flash libfreenect0.5 libfreenect-bin chromium clang'
 # The fuzzer's library is named after the version of clang.
 install+=' $(apt-cache depends clang | grep -o "clang-[0-9]*" | head -n 1 | sed "s/clang-\(.*\)/libclang-rt-\1-dev/")'
 (IFS=, && echo "missing: ${missing[*]}")
