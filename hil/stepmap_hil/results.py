@@ -34,13 +34,17 @@ def instructions(controller: Controller, board: str, folder: Path) -> int | None
     sources = [
         folder / "count.c",
         folder / "controller.c",
+        folder / "schedule.c",
         *(core / f"sm_{n}.c" for n in ("fixed", "rows", "schedule")),
     ]
     made = build(TARGETS[CHIPS[board]], sources, [core, folder], folder / "objects", options=("-Os",))
     return int.from_bytes(run(made), "little")
 
 
-COUNT = """#include "controller.h"
+COUNT = """#include <string.h>
+
+#include "controller.h"
+#include "schedule.h"
 #include "sm_bench.h"
 
 int app(void) {
@@ -51,6 +55,8 @@ int app(void) {
   for (unsigned i = 0; i < SM_NX && i < SM_NZ; i++) {
     c.z[i] = c.x[i];
   }
+  const uint8_t *image = (const uint8_t *)sm_schedule_image; /* its first row */
+  memcpy(c.row, image + (image[6] | image[7] << 8), sizeof c.row);
   count_begin();
   (void)sm_measure(&c, (1U << SM_NZ) - 1U);
   sm_law(&c);
