@@ -70,7 +70,7 @@ def generate(
         if out is not None:
             generation.require_own(stage.folder)
         stage.prepare()
-    trajectory, gains = _solution(job, solved)
+    trajectory, gains = solution(job, solved)
     begin = time.monotonic()
     with working("measuring ranges, choosing formats"):
         made = generation.controller(job, trajectory, gains, choices)
@@ -104,7 +104,7 @@ def ranges(
         choices = replace(asked, options=replace(asked.options, form=None, board=None, study=True))
         if save is not None:
             save.parent.mkdir(parents=True, exist_ok=True)  # fails now rather than after the work
-    trajectory, gains = _solution(job, solved)
+    trajectory, gains = solution(job, solved)
     with working("measuring ranges, choosing formats"):
         made = generation.controller(job, trajectory, gains, choices)
     if save is not None:
@@ -203,7 +203,7 @@ def _choices(
     return generation.with_options(read, scalar=scalar, word=word, newton=newton, form=form, board=name)
 
 
-def _solution(job: Job, stage: Stage) -> tuple[Trajectory, Array]:
+def solution(job: Job, stage: Stage) -> tuple[Trajectory, Array]:
     """Trajectory and gains of the stage ``optimize``, which is done now if it has not been."""
     if stage.unchanged():
         return optimum.result(stage, job)

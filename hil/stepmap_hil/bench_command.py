@@ -21,7 +21,7 @@ from stepmap.jobs import optimize as optimum
 from stepmap.jobs.stage import digest_data, digest_sources
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
-from stepmap_codegen.commands import _solution as solution
+from stepmap_codegen.commands import solution
 from stepmap_hil import build as building
 from stepmap_hil import key as keys
 from stepmap_hil import results

@@ -45,6 +45,7 @@ from stepmap_codegen.toolchain import TARGETS, Target, build, run  # noqa: E402
 from tests.bench.peers import kits  # noqa: E402
 from tests.bench.peers.kits import CORE, PEERS, Kit  # noqa: E402
 from tests.sil.controllers import holding, suspended_mass  # noqa: E402
+from tests.sil.test_fixed_point import deviation, free_run, plant_deviation  # noqa: E402
 
 OUTPUT = ROOT / "build" / "bench"
 CHIPS = [target for target in TARGETS.values() if target.memory]
@@ -72,6 +73,7 @@ def main() -> None:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             waiting = pool.map(measured, jobs)
             study(made.plant, trajectory)
+            accuracy()
             progress.advance(bar)
             rows = list(waiting)
     write_whole(OUTPUT / "codegen.json", json.dumps(rows, indent=1) + "\n")
@@ -166,6 +168,18 @@ def study(plant: Plant, trajectory: Trajectory) -> None:
         for row in rows
     ]
     write_whole(OUTPUT / "word_length.json", json.dumps({"about": about, "rows": entries}, indent=1) + "\n")
+
+
+def accuracy() -> None:
+    """What the tests bound: integers of 32 bits against float64 over ten seconds, in the generated formats."""
+    distance, gap = free_run()
+    figures = {
+        "estimate_m": deviation(32, 300),
+        "plant_m": plant_deviation(),
+        "free_map_m": distance,
+        "free_map_constraint_m2": gap,
+    }
+    write_whole(OUTPUT / "accuracy.json", json.dumps(figures, indent=1) + "\n")
 
 
 # report ---------------------------------------------------------------------------------------------------------------

@@ -88,8 +88,8 @@ def test_shorter_words_lose_accuracy_gracefully() -> None:
     assert errors[2] < errors[1] / 20
 
 
-def test_the_map_runs_free_for_ten_seconds() -> None:
-    """No measurement pulls it back: 1e-7 m, and 1e-8 m² off the string's length."""
+def free_run() -> tuple[float, float]:
+    """Largest distance [m] of the map from float64 over ten seconds without measurements, and from the string [m²]."""
     made, trajectory = suspended_mass()
     program, formats = made.program, made.formats
     assert formats is not None
@@ -98,6 +98,7 @@ def test_the_map_runs_free_for_ten_seconds() -> None:
     integer = IntegerMachine(program, formats, encode(start, formats.fields, 32))
     state, command, covariance = (program.of(role) for role in (Role.STATE, Role.COMMAND, Role.COVARIANCE))
     predict, kept = program.number("predict"), integer.fields[covariance]
+    distance = gap = 0.0
     for u in trajectory.u:
         integer.fields[command] = encode(u[:, None], [formats.fields[i] for i in command], 32)
         exact.fields[command] = decode(integer.fields, formats.fields)[command]
@@ -105,13 +106,21 @@ def test_the_map_runs_free_for_ten_seconds() -> None:
         integer.run(predict)
         exact.run(predict)
         x = decode(integer.fields, formats.fields)[state, 0]
-        assert np.abs(x - exact.fields[state, 0])[:4].max() < 1e-7
-        assert abs((x[0] - x[2]) ** 2 + (x[1] - 1.0) ** 2 - x[3] ** 2) < 1e-8
+        distance = max(distance, float(np.abs(x - exact.fields[state, 0])[:4].max()))
+        gap = max(gap, abs(float((x[0] - x[2]) ** 2 + (x[1] - 1.0) ** 2 - x[3] ** 2)))
     assert not integer.saturations.any()
+    return distance, gap
 
 
-def test_the_plant_under_integer_control_goes_where_it_goes_under_float64() -> None:
-    """Two plants with the same noise, one controller each: positions stay within 1e-6 m for ten seconds."""
+def test_the_map_runs_free_for_ten_seconds() -> None:
+    """No measurement pulls it back: 1e-7 m, and 1e-8 m² off the string's length."""
+    distance, gap = free_run()
+    assert distance < 1e-7
+    assert gap < 1e-8
+
+
+def plant_deviation() -> float:
+    """Largest distance [m] in ten seconds of two plants with the same noise, under integers and under float64."""
     made, trajectory = suspended_mass()
     program, formats, step = made.program, made.formats, made.plant.step
     assert formats is not None
@@ -121,6 +130,7 @@ def test_the_plant_under_integer_control_goes_where_it_goes_under_float64() -> N
     integer = IntegerMachine(program, formats, encode(start, formats.fields, 32))
     fresh, command = outside(made), program.of(Role.COMMAND)
     one = other = trajectory.x[0]
+    worst = 0.0
     for row in made.schedule.values()[:-1]:
         noise, push = rng.normal(0.0, 0.01, 4), rng.normal(0.0, 5e-4, step.nx) * (np.arange(step.nx) // 2 == 2)
         exact.fields[fresh, 0] = np.concatenate([one[:4] + noise, row])
@@ -131,8 +141,13 @@ def test_the_plant_under_integer_control_goes_where_it_goes_under_float64() -> N
             integer.run(block)
         one = step.step(one + push, exact.fields[command, 0]).x
         other = step.step(other + push, decode(integer.fields, formats.fields)[command, 0]).x
-        assert np.abs(one - other)[:4].max() < 1e-6
+        worst = max(worst, float(np.abs(one - other)[:4].max()))
     assert not integer.saturations.any()
+    return worst
+
+
+def test_the_plant_under_integer_control_goes_where_it_goes_under_float64() -> None:
+    assert plant_deviation() < 1e-6
 
 
 def test_three_times_the_range_saturates_and_never_wraps() -> None:
