@@ -7,6 +7,9 @@ Newton residual is 1e-16 there and 1e-9 in integers. So the integer model runs t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
 import casadi as ca
 import numpy as np
 
@@ -17,7 +20,7 @@ from stepmap_codegen.evaluate import FloatMachine
 from stepmap_codegen.formats import FINEST, BlockFormats, Formats, fraction_bits, power_of_two
 from stepmap_codegen.interpret import IntegerMachine, decode, encode
 from stepmap_codegen.program import Block, Line, Program, Role
-from stepmap_codegen.ranges import MARGIN, Ranges
+from stepmap_codegen.ranges import MARGIN, Ranges, interval_bounds
 from stepmap_codegen.sensitivity import sensitivities
 
 WORDS = range(16, 33)  # as firmware/core/sm_fixed.h has them
@@ -28,17 +31,22 @@ LEAST, NUMBERS = 320, 4_000_000  # … fewer where lines are many
 LOSS = 1.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
 MOST = 8  # bits lost that way at most
 COVARIANCE = 2.0**-20  # resolution that covariances need, relative
+KEPT = 1.5  # of formats that were chosen before: they hold this many times what was seen
 
 
-def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = False) -> Formats:
-    """Formats for words of that many bits; a study takes those that saturate, too."""
+def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = False, room: float = 1.0) -> Formats:
+    """Formats for words of that many bits; a study takes those that saturate, too.
+
+    ``room`` is how many times more they hold than the ranges ask for, but for what is declared.
+    """
     if word not in WORDS:
         raise RangeError(f"word: takes {WORDS.start} to {WORDS.stop - 1} bits, got {word}")
+    if room != 1:
+        ranges = _with_room(program, ranges, room)
     fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
     scales = np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
     weights = sensitivities(program, _some(ranges.snapshots, ADJOINTS), scales)
-    lines = max(len(block.lines) for block in program.blocks)
-    samples = _some(ranges.snapshots, min(SAMPLES, max(LEAST, NUMBERS // lines)))
+    samples = _samples(program, ranges)
     noise = [np.zeros(len(block.lines)) for block in program.blocks]
     for turn in range(PASSES):
         blocks = tuple(
@@ -58,6 +66,57 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
     return formats
 
 
+def _with_room(program: Program, ranges: Ranges, room: float) -> Ranges:
+    """Ranges so many times as large, but for what is declared: limits of commands, coordinates and references."""
+    factor = np.array([1.0 if known else room for known in ranges.declared])
+    low, high = factor * ranges.low, factor * ranges.high
+    sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))
+    bounds = [interval_bounds(block, sizes) for block in program.blocks]
+    return replace(ranges, low=low, high=high, seen=[room * seen for seen in ranges.seen], bounds=bounds)
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A signal that formats which were chosen before do not hold."""
+
+    what: str
+    size: float  # the largest in the runs
+    top: float  # the largest the format holds
+    excess: float  # how many times too large, margin and rounding included
+    block: str = ""  # of a line
+
+
+def misfits(program: Program, ranges: Ranges, formats: Formats) -> list[Misfit]:
+    """What formats do not hold, stored signals first, then lines, the worst of each first.
+
+    Each must hold KEPT times the largest magnitude seen, or what intervals prove, and NOISE_FACTOR times the rounding;
+    a schedule is known, so its entries only have to fit. ``ranges`` are without the room for long tails: what that is
+    differs from draw to draw, and these formats have theirs.
+    """
+    found: list[Misfit] = []
+    schedule = set(program.of(Role.SCHEDULE))
+    for i, field in enumerate(program.fields):
+        size, top = float(ranges.sizes[i]), 2.0 ** (formats.word - 1 - formats.fields[i])
+        unit = f" [{field.unit}]" if field.unit else ""
+        needed = size if i in schedule else KEPT * size
+        if needed > top:
+            found.append(Misfit(f"signal {field.name!r} ({field.label}{unit})", size, top, needed / top))
+    lines: list[Misfit] = []
+    noise, _ = _rounding(program, formats, _samples(program, ranges))
+    for number, block in enumerate(program.blocks):
+        needs = _Assignment(block, formats.fields, ranges, number, formats.word, noise[number], noise[number])
+        for i, needed in needs.of(formats.blocks[number].lines):
+            top = 2.0 ** (formats.word - 1 - formats.blocks[number].lines[i])
+            if needed > top:
+                what = f"line {i} of block {block.name!r} ({block.lines[i].describe(program)[0]})"
+                lines.append(Misfit(what, float(ranges.seen[number][i]), top, needed / top, block.name))
+    return [*_worst_first(found), *_worst_first(lines)]
+
+
+def _worst_first(found: Sequence[Misfit]) -> list[Misfit]:
+    return sorted(found, key=lambda misfit: -misfit.excess)
+
+
 def _covariance_scales(program: Program, ranges: Ranges) -> Array:
     """One over what each covariance has to resolve, from the least variances of both sides; inf for other fields."""
     scales = np.full(len(program.fields), np.inf)
@@ -67,6 +126,12 @@ def _covariance_scales(program: Program, ranges: Ranges) -> Array:
         if place is not None:
             scales[i] = 1 / (COVARIANCE * max(np.sqrt(least.get(place[0], 0.0) * least.get(place[1], 0.0)), 1e-30))
     return scales
+
+
+def _samples(program: Program, ranges: Ranges) -> Array:
+    """Snapshots at which rounding is measured."""
+    lines = max(len(block.lines) for block in program.blocks)
+    return _some(ranges.snapshots, min(SAMPLES, max(LEAST, NUMBERS // lines)))
 
 
 def _some(fields: Array, count: int) -> Array:
@@ -153,11 +218,24 @@ class _Assignment:
                 f"block {self.block.name!r}: {name} has no fixed-point form; generate with --scalar float32, or write "
                 "the system with sums, products, quotients, sin, cos and sqrt"
             )
-        noise = NOISE_FACTOR * float(self.noise[i])
-        bound = float(self.bounds[i]) * (1 + 2.0 ** (2 - self.word))
-        mine = min(fraction_bits(min(MARGIN * float(self.seen[i]), bound) + noise, self.word), cap)
+        mine = min(fraction_bits(self._needed(i, MARGIN), self.word), cap)
         if product and self.word == 32:
             high = f[a[0]] + f[a[-1]] - 32
             if mine - MOST <= high <= mine and 2.0 ** -(high + 1) * self.weights[i] <= LOSS:
                 return high  # the upper word of the product: no shift, and it cannot overflow
         return mine
+
+    def _needed(self, i: int, margin: float) -> float:
+        """What a line's format has to hold."""
+        bound = float(self.bounds[i]) * (1 + 2.0 ** (2 - self.word))
+        return min(margin * float(self.seen[i]), bound) + NOISE_FACTOR * float(self.noise[i])
+
+    def of(self, given: Sequence[int]) -> Iterator[tuple[int, float]]:
+        """Lines that are rounded to a format of their own, and what it has to hold if formats are given."""
+        self.f = list(given)
+        for i, line in enumerate(self.block.lines):
+            if self._kept(line) is None:
+                needed, a = self._needed(i, KEPT), line.arguments
+                if line.code in (ca.OP_MUL, ca.OP_SQ):  # no more than its factors can be
+                    needed = min(needed, 2.0 ** (2 * (self.word - 1) - given[a[0]] - given[a[-1]]))
+                yield i, needed

@@ -170,6 +170,8 @@ def key_figures(made: Controller) -> list[tuple[str, str]]:
         ("code", f"about {estimate.code} bytes on a Cortex-M, {estimate.ram} of RAM, {estimate.stack} of stack"),
         ("schedule", f"{len(made.schedule.rows)} rows, {len(made.schedule.pack())} bytes"),
     ]
+    if made.kept is not None:
+        rows.insert(1, ("formats", f"kept, those of {made.kept.source}"))
     for name, memory in BOARDS.items():
         if name in ("stm32f100", "stm32f405"):
             flash, ram = needs(estimate, memory)

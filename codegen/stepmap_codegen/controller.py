@@ -16,6 +16,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.jobs.tables import Table
 from stepmap.steps.protocol import Trajectory
+from stepmap_codegen import kept as keeping
 from stepmap_codegen import size
 from stepmap_codegen.assign import assign
 from stepmap_codegen.emit import (
@@ -30,6 +31,7 @@ from stepmap_codegen.emit import (
 )
 from stepmap_codegen.formats import Formats
 from stepmap_codegen.interpret import IntegerMachine, encode
+from stepmap_codegen.kept import Kept
 from stepmap_codegen.lower import Plant, lower
 from stepmap_codegen.program import Program, Role
 from stepmap_codegen.ranges import (
@@ -43,7 +45,7 @@ from stepmap_codegen.ranges import (
     schedule_rows,
     simulate,
 )
-from stepmap_codegen.robot import Axis, emit_robot, read_axes
+from stepmap_codegen.robot import Axis, emit_robot, read_axes, read_late
 from stepmap_codegen.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.signals import Signal, require_budget, rounding, signals
 
@@ -63,6 +65,8 @@ class Options:
     tube: Tube = field(default_factory=Tube)
     study: bool = False  # formats that round too much are made all the same
     robot: Table | None = None  # [board] of the job
+    room: float = 1.0  # times more than the ranges ask for that formats hold
+    kept: Kept | None = None  # formats that were chosen before
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +82,8 @@ class Controller:
     output: Output
     estimate: size.Estimate
     axes: Sequence[Axis]
+    late: float  # s, from a measurement to its arrival at the board
+    kept: Kept | None = None
 
     @property
     def digest(self) -> str:
@@ -91,19 +97,32 @@ class Controller:
     def require_budget(self, precision: float | None = None) -> None:
         """Raises RangeError where rounding would be noticed: what ``design`` does unless it is a study."""
         if self.formats is not None:
+            if self.kept is not None:
+                keeping.require_fit(self.kept, self.program, self.ranges)
             _budget(self.plant, self.program, self.ranges, self.formats, self.signals, precision)
 
     def files(self) -> dict[str, bytes]:
         """Generated files by name."""
         blob = self.schedule.pack()
+        output = self.output if self.kept is None else replace(self.output, signals=self.kept.listed(self.program))
         texts = {
-            "controller.h": emit_header(self.program, self.formats, self.output),
-            "controller.c": emit_source(self.program, self.formats, self.output),
+            "controller.h": emit_header(self.program, self.formats, output),
+            "controller.c": emit_source(self.program, self.formats, output),
             **emit_schedule(blob),
-            "robot.h": emit_robot(self.program, self.formats, self.output.scalar, self.axes),
+            "robot.h": emit_robot(self.program, self.formats, self.output.scalar, self.axes, self.late),
             "signals.json": json.dumps(self.description(), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         }
         return {**{name: text.encode() for name, text in texts.items()}, "schedule.bin": blob}
+
+    def formats_file(self) -> str | None:
+        """The text of formats.json, which ``Options.kept`` is read from; None for floating point."""
+        if self.formats is None:
+            return None
+        listed = self.signals if self.kept is None else self.kept.listed(self.program)
+        o = self.output
+        return keeping.pack(
+            self.program, self.plant, self.digest, self.formats, o.start, o.test.row, o.variances, listed
+        )
 
     def description(self) -> dict[str, Any]:
         """signals.json: how a host reads and writes what this controller holds."""
@@ -154,29 +173,55 @@ def _budget(
 
 
 def design(plant: Plant, trajectory: Trajectory, options: Options | None = None) -> Controller:
-    """Lowers, measures ranges, chooses formats. Raises RangeError where limits are missing or a number does not fit."""
+    """Lowers, measures ranges, chooses formats. Raises RangeError where limits are missing or a number does not fit.
+
+    Formats that are kept are not chosen; ModelError where they are of another program.
+    """
     chosen = options or Options()
+    kept = chosen.kept
     require_limits(plant, trajectory)
-    program = lower(plant)
+    program = lower(plant) if kept is None else _kept_program(kept, plant, trajectory, chosen)
     recording = simulate(program, plant, trajectory, chosen.tube)
-    ranges = measure(program, [recording, *_more(program, plant, trajectory, chosen.tube)], ALIKE)
+    recordings = [recording, *_more(program, plant, trajectory, chosen.tube)]
+    ranges = measure(program, recordings, ALIKE if kept is None else 1)
     formats, listed = None, []
     if chosen.scalar is Scalar.FIXED32:
-        formats = assign(program, ranges, chosen.word, study=chosen.study)
+        formats = _formats(program, ranges, chosen)
         program = within_limits(program, formats)
         listed = signals(program, ranges, formats, rounding(program, formats, recording))
         if not chosen.study:
+            if kept is not None:
+                keeping.require_fit(kept, program, ranges)
             _budget(plant, program, ranges, formats, listed, chosen.precision)
     rows = schedule_rows(program, plant, trajectory)
     form, estimate = size.choose(program, formats, chosen.scalar, chosen.form, len(rows), chosen.board)
-    digest = model_digest(program, formats, chosen.scalar)
-    made = make_schedule(program, formats, chosen.scalar, digest, rows)
-    start = first_fields(program, plant, trajectory.x[:1])[:, 0]
-    test = _self_test(program, formats, plant, start, _coarse(rows[0]))
-    variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)])
+    start = first_fields(program, plant, trajectory.x[:1])[:, 0] if kept is None else kept.start
+    digest = model_digest(program, formats, chosen.scalar, start)
+    held = kept.held(program, rows) if kept is not None and chosen.study else rows
+    made = make_schedule(program, formats, chosen.scalar, digest, held)
+    row = _coarse(rows[0]) if kept is None else kept.row
+    test = _self_test(program, formats, plant, start, row)
+    variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if kept is None else kept.variances
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
-    axes = read_axes(chosen.robot or Table("", {(): 1}, (), {}), program)
-    return Controller(plant, program, recording, ranges, formats, made, output, estimate, axes)
+    robot = chosen.robot or Table("", {(): 1}, (), {})
+    axes, late = read_axes(robot, program), read_late(robot, program)
+    return Controller(plant, program, recording, ranges, formats, made, output, estimate, axes, late, kept)
+
+
+def _formats(program: Program, ranges: Ranges, chosen: Options) -> Formats:
+    if chosen.kept is not None:
+        return chosen.kept.formats
+    return assign(program, ranges, chosen.word, study=chosen.study, room=chosen.room)
+
+
+def _kept_program(kept: Kept, plant: Plant, trajectory: Trajectory, chosen: Options) -> Program:
+    """The program that kept formats are of; raises ModelError where the plant's is another."""
+    keeping.require_kind(kept, plant.step.system.name, chosen.word if chosen.scalar is Scalar.FIXED32 else None)
+    program = lower(replace(plant, gains=kept.pattern(plant.gains)))
+    keeping.require_program(kept, plant, program, first_fields(program, plant, trajectory.x[:1])[:, 0])
+    limited = within_limits(program, kept.formats)
+    keeping.require_model(kept, model_digest(limited, kept.formats, chosen.scalar, kept.start))
+    return program
 
 
 def _more(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> list[Recording]:
@@ -223,11 +268,17 @@ def _self_test(program: Program, formats: Formats | None, plant: Plant, start: A
     return SelfTest(z, row, crc32(words.tobytes()))
 
 
-def model_digest(program: Program, formats: Formats | None, scalar: Scalar) -> str:
-    """What names a model: 16 hexadecimal digits of the program with its formats. Gains and references are not in it."""
+def model_digest(program: Program, formats: Formats | None, scalar: Scalar, start: Array) -> str:
+    """What names a model: 16 hexadecimal digits of the program, its formats, and where its filter starts.
+
+    Gains and references are not in it.
+    """
+    first = [round(float(start[i]), 9) + 0.0 for i in program.of(Role.STATE)]  # another machine rounds it differently
+    first += [float(f"{start[i]:.6g}") for i in program.of(Role.COVARIANCE)]
     content: Mapping[str, Any] = {
         "name": program.name,
         "period": program.period.hex(),
+        "start": first,
         "scalar": scalar.value,
         "fields": [(f.name, f.role.value) for f in program.fields],
         "blocks": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +12,26 @@ import stepmap
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError, StepmapError
 from stepmap.jobs import Job, Stage
-from stepmap.jobs.stage import MANIFEST, digest_data, digest_sources, read_manifest, versions
-from stepmap.jobs.tables import read
+from stepmap.jobs.stage import MANIFEST, digest, digest_data, digest_sources, read_manifest, versions
+from stepmap.jobs.tables import Table, read
 from stepmap.optimal import lqr
 from stepmap.optimal.lqr import riccati
 from stepmap.steps.protocol import Trajectory
+from stepmap_codegen import kept as keeping
 from stepmap_codegen import size
 from stepmap_codegen.assign import WORDS
 from stepmap_codegen.controller import Controller, Options, design
 from stepmap_codegen.emit import Form, Scalar
+from stepmap_codegen.kept import Kept
 from stepmap_codegen.lower import Noise, Plant, Settings
 from stepmap_codegen.ranges import require_declared
 from stepmap_codegen.schedule import FILES as SCHEDULE
 from stepmap_codegen.schedule import emit_schedule, same, unpack
 
 NAME = "generate"
-KEYS = ("scalar", "word", "newton", "form", "precision", "board")
+KEYS = ("scalar", "word", "newton", "form", "precision", "board", "room", "formats")
 FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *SCHEDULE)
+ROOM = 1024.0
 FORMS = ("auto", *(form.value for form in Form))
 
 
@@ -38,6 +41,7 @@ class Choices:
 
     options: Options
     newton: int
+    files: Mapping[str, bytes] = field(default_factory=dict)  # contents of the files it names
 
 
 def read_choices(file: Path) -> Choices:
@@ -55,17 +59,40 @@ def read_choices(file: Path) -> Choices:
         raise table.error(f"must be 1 to 10 iterations, got {newton}", "newton")
     if precision is not None and not precision > 0:
         raise table.error(f"must be positive, got {precision:g}", "precision")
+    room = table.number("room", usual.room)
+    if not 1 <= room <= ROOM:
+        raise table.error(f"must be 1 to {ROOM:g} times what ranges ask for, got {room:g}", "room")
+    kept, files = _read_formats(table)
     form = table.choice("form", FORMS, "auto")
     board = table.choice("board", list(size.BOARDS)) if "board" in table else None
     scalar = Scalar(table.choice("scalar", [s.value for s in Scalar], usual.scalar.value))
-    chosen = Options(scalar, word, None if form == "auto" else Form(form), precision, board, robot=root.table("board"))
-    return Choices(chosen, newton)
+    written = None if form == "auto" else Form(form)
+    chosen = Options(scalar, word, written, precision, board, robot=root.table("board"), room=room, kept=kept)
+    return Choices(chosen, newton, files)
+
+
+def _read_formats(table: Table) -> tuple[Kept | None, dict[str, bytes]]:
+    """Formats that are kept, and their file by the name the job gives it; none where it names none."""
+    if "formats" not in table:
+        return None, {}
+    name = table.text("formats")
+    path = Path(table.file).parent / name
+    try:
+        content = path.read_bytes()
+        return keeping.unpack(content, str(path)), {name: content}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise table.error(f"{path} cannot be read: {reason}", "formats") from None
+    except ModelError as error:
+        raise table.error(str(error), "formats") from None
 
 
 def require(job: Job, choices: Choices) -> None:
     """Raises what can be known before the trajectory is."""
     o = choices.options
     size.forms(o.scalar, o.word, o.form)
+    if o.kept is not None:
+        keeping.require_kind(o.kept, job.system.name, o.word if o.scalar is Scalar.FIXED32 else None)
     require_declared(job.system)
     covariances(job)
 
@@ -119,6 +146,8 @@ def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | N
         "precision": o.precision,
         "board": o.board,
         "robot": {} if o.robot is None else o.robot.entries,
+        "room": o.room,
+        "formats": [digest(content) for content in choices.files.values()],
     }
     inputs = {
         "optimize": optimum.digest,
@@ -134,6 +163,9 @@ def write(made: Stage, controller: Controller) -> None:
     with made.replace() as folder:
         for name, content in controller.files().items():
             (folder / name).write_bytes(content)
+        formats = controller.formats_file()
+        if formats is not None:
+            (folder / keeping.FILE).write_text(formats)
 
 
 def require_own(folder: Path) -> None:
@@ -151,7 +183,7 @@ def require_own(folder: Path) -> None:
 
 def foreign(folder: Path) -> list[str]:
     """Names in a folder that are not those of generated files."""
-    known = {*FILES, MANIFEST}
+    known = {*FILES, keeping.FILE, MANIFEST}
     return sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
 
 
@@ -167,6 +199,9 @@ def stale(folder: Path, controller: Controller) -> list[str]:
     alike = _schedule_holds(found, controller)
     wrong = [f"{name} is missing" for name in wanted if name not in found]
     wrong += [f"{name} differs" for name in found if found[name] != wanted[name] and not (alike and name in SCHEDULE)]
+    formats = folder / keeping.FILE  # folders under version control may do without
+    if formats.exists() and formats.read_text() != controller.formats_file():
+        wrong.append(f"{keeping.FILE} differs")
     return [*wrong, *(f"{name} is not generated" for name in foreign(folder))]
 
 
@@ -201,4 +236,4 @@ def with_options(choices: Choices, **given: object) -> Choices:
     newton = given.pop("newton", None)
     known = {name: value for name, value in given.items() if value is not None}
     options = replace(choices.options, **known)  # type: ignore[arg-type]
-    return Choices(options, choices.newton if newton is None else int(str(newton)))
+    return replace(choices, options=options, newton=choices.newton if newton is None else int(str(newton)))

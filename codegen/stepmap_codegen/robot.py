@@ -15,6 +15,7 @@ from stepmap_codegen.formats import Formats
 from stepmap_codegen.program import Field, Program, Role
 
 AXES = 2  # motors of a board
+KEYS = ("axes", "late")  # of [board]
 MS = 1.024  # the motor loop's unit of time [ms]
 SHIFT = 17
 UNIT = 2**SHIFT / 256  # effort a Q8 count
@@ -35,7 +36,7 @@ class Axis:
 
 def read_axes(table: Table, program: Program) -> list[Axis]:
     """Axes of the commands, in their order, from the table [board]; raises JobError with the line of what is wrong."""
-    table.only(("axes",), "key")
+    table.only(KEYS, "key")
     commands = [program.fields[i] for i in program.of(Role.COMMAND)]
     inner = table.table("axes")
     names = [_name(command) for command in commands]
@@ -50,6 +51,17 @@ def read_axes(table: Table, program: Program) -> list[Axis]:
                 raise entry.error(f"must be positive, got {value:g}", key)
         made.append(Axis(**values))
     return made
+
+
+def read_late(table: Table, program: Program) -> float:
+    """Seconds from a measurement to its arrival at the board, ``late`` of the table [board]; raises JobError."""
+    late = table.number("late", 0.0)
+    most = program.period / 2
+    if not 0 <= late <= most:
+        raise table.error(
+            f"must be from 0 to half a period ({most:.4g} s), which motors make up for, got {late:g}", "late"
+        )
+    return late
 
 
 def _name(command: Field) -> str:
@@ -73,7 +85,9 @@ def gains(axis: Axis) -> dict[str, int]:
     }
 
 
-def emit_robot(program: Program, formats: Formats | None, scalar: Scalar, axes: Sequence[Axis]) -> str:
+def emit_robot(
+    program: Program, formats: Formats | None, scalar: Scalar, axes: Sequence[Axis], late: float = 0.0
+) -> str:
     """robot.h"""
     commands = [program.fields[i] for i in program.of(Role.COMMAND)]
     bits = [0 if formats is None else formats.fields[i] for i in program.of(Role.COMMAND)]
@@ -84,6 +98,7 @@ def emit_robot(program: Program, formats: Formats | None, scalar: Scalar, axes: 
         "#define SM_ROBOT_H",
         "",
         f"#define SM_AXES {len(used)}",
+        f"#define SM_LATE_US {round(late * 1e6)} /* from a measurement to its arrival */",
         "",
     ]
     if len(used) > AXES:

@@ -1,0 +1,233 @@
+"""Formats of the main job, kept for jobs that differ from it: the same code, or a refusal that says why."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepmap import jobs
+from stepmap.errors import JobError, ModelError, RangeError
+from stepmap_codegen import Controller, FloatMachine, IntegerMachine, decode, encode, kept
+from stepmap_codegen import generate as generation
+from stepmap_codegen.assign import KEPT
+from stepmap_codegen.program import Role
+from stepmap_codegen.ranges import MARGIN, Tube, simulate
+from stepmap_codegen.schedule import unpack
+
+TEXT = (Path(__file__).parents[2] / "examples" / "suspended_mass.toml").read_text()
+FIRST = "[codegen]\n"
+SEEDS = (68, 72, 80)  # in which the main job itself saturates, 4 times; of seeds 60 to 89, in 5 of 41 280 ticks
+SCHEDULE = {"schedule.bin", "schedule.c", "schedule.h", "signals.json"}
+
+
+def edited(*changes: tuple[str, str]) -> str:
+    text = TEXT
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def times(factor: float) -> str:
+    """The figure of eight so many times as large."""
+    return edited(("0.43*", f"{0.43 * factor:g}*"), ("0.12*", f"{0.12 * factor:g}*"))
+
+
+RETUNED = {
+    "weights of the state": edited(("q = 100\n", "q = 110\n")),
+    "weights of the input": edited(("rho_next = 1\n", "rho_next = 1.5\n")),
+    "a smaller reference": times(0.8),
+    "a longer one": edited(("duration = 10.0", "duration = 12.0"), ("t/8", "t/10")),
+    "a pose that is held": edited(("min(t/8, 1)", "0*t")),  # some gains are always zero
+}
+
+
+@functools.cache
+def made(text: str, codegen: str, folder: Path) -> Controller:
+    """The controller of a job file of that text."""
+    job, choices = _load(text + codegen, folder)
+    solution = job.solve().require()
+    return generation.controller(job, solution.trajectory, solution.gains, choices)
+
+
+def _load(text: str, folder: Path) -> tuple[jobs.Job, generation.Choices]:
+    file = folder / "job.toml"
+    file.write_text(text)
+    return jobs.load(file), generation.read_choices(file)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the formats of the main job, and of one that left room."""
+    place = tmp_path_factory.mktemp("kept")
+    for name, codegen in (("first", FIRST), ("roomy", f"{FIRST}room = 4\n")):
+        text = made(TEXT, codegen, place).formats_file()
+        assert text is not None
+        (place / f"{name}.json").write_text(text)
+    return place
+
+
+def with_formats(name: str = "first") -> str:
+    return f'{FIRST}formats = "{name}.json"\n'
+
+
+def test_the_same_job_gives_the_same_files(folder: Path) -> None:
+    first, again = made(TEXT, FIRST, folder), made(TEXT, with_formats(), folder)
+    assert again.files() == first.files()
+    assert again.formats_file() == first.formats_file()
+
+
+@pytest.mark.parametrize("what", RETUNED)
+def test_a_retuned_job_keeps_its_code(what: str, folder: Path) -> None:
+    first, now = made(TEXT, FIRST, folder), made(RETUNED[what], with_formats(), folder)
+    assert now.digest == first.digest
+    old, new = first.files(), now.files()
+    changed = {name for name in old if old[name] != new[name]}
+    assert {"schedule.bin", "schedule.c"} <= changed <= SCHEDULE
+    assert unpack(new["schedule.bin"]).model == first.digest
+    assert now.formats_file() == first.formats_file()  # they can be kept again
+
+
+@pytest.mark.parametrize("what", ["weights of the state", "a smaller reference"])
+def test_formats_chosen_anew_would_be_others(what: str, folder: Path) -> None:
+    """What the whole thing is for."""
+    assert made(RETUNED[what], FIRST, folder).digest != made(TEXT, FIRST, folder).digest
+
+
+@pytest.mark.parametrize("what", RETUNED)
+def test_the_integer_model_is_within_its_budget(what: str, folder: Path) -> None:
+    """One tick in integers against float64, from ticks of runs that neither job was measured with."""
+    now = made(RETUNED[what], with_formats(), folder)
+    now.require_budget()
+    program, formats = now.program, now.formats
+    assert formats is not None
+    job, _ = _load(RETUNED[what] + FIRST, folder)
+    trajectory = job.solve().require().trajectory
+    process = np.sqrt(np.diagonal(now.plant.noise.process))
+    state, lost, ticks = program.of(Role.STATE), 0, 0
+    for seed in SEEDS:
+        runs = simulate(program, now.plant, trajectory, replace(Tube(), seed=seed))
+        words = encode(runs.snapshots, formats.fields, formats.word)
+        integer = IntegerMachine(program, formats, words)
+        exact = FloatMachine(program, decode(words, formats.fields))
+        for block in range(len(program.blocks)):
+            held = exact.run(block) & integer.run(block)
+            exact.fields[:, ~held] = decode(integer.fields, formats.fields)[:, ~held]  # gates say nothing of rounding
+        whole = integer.saturations == 0
+        lost, ticks = lost + int((~whole).sum()), ticks + len(whole)
+        gap = np.abs(decode(integer.fields, formats.fields) - exact.fields)[state][:, whole].max(axis=1)
+        assert (gap < 1e-3 * process).all()  # the budget is the process noise; 6e-9 m of 2e-4 m when measured
+    assert lost <= 1e-3 * ticks
+    rows = unpack(now.files()["schedule.bin"]).values()[:, : len(process)]
+    assert np.abs(rows - trajectory.x).max() < 1e-8
+
+
+def test_twice_the_amplitude_is_refused_with_the_signal(folder: Path) -> None:
+    with pytest.raises(
+        RangeError, match=r"signal 'x_v_r' \(v_r \[m/s\]\) reaches 1\.\d+: .* times the ±2 that"
+    ) as said:
+        made(times(2), with_formats(), folder)
+    for part in ("first.json", "more do not fit", "build and flash the firmware again"):
+        assert part in str(said.value)
+
+
+def test_a_line_that_does_not_fit_has_its_block(folder: Path) -> None:
+    with pytest.raises(RangeError, match=r"line \d+ of block 'predict' \(a \* b\) .* stepmap ranges --block predict"):
+        made(times(1.3), with_formats(), folder)
+
+
+def test_room_holds_what_is_tuned_later(folder: Path) -> None:
+    """Four times the ranges: two bits, and what was refused above."""
+    first, roomy = made(TEXT, FIRST, folder), made(TEXT, f"{FIRST}room = 4\n", folder)
+    now = made(times(1.3), with_formats("roomy"), folder)
+    assert now.digest == roomy.digest != first.digest
+    assert first.formats is not None
+    assert roomy.formats is not None
+    for i, field in enumerate(first.program.fields):
+        bits = 0 if first.ranges.declared[i] or field.name[:3] in ("xr_", "ur_") else 2
+        assert first.formats.fields[i] - roomy.formats.fields[i] in ({0, 2} if bits == 0 else {2}), field.name
+
+
+@pytest.mark.parametrize(
+    ("text", "codegen", "message"),
+    [
+        (edited(("q = 0.0002 ", "q = 0.0003 ")), "", "the process noise of 'xm' was 0.0002 and is 0.0003"),
+        (edited(("xr = 0.0012 ", "xr = 0.002 ")), "", "the measurement noise of 'xr' was 0.0012 and is 0.002"),
+        (edited(("gate = 5.0", "gate = 4.0")), "", "the gate was 5 and is 4"),
+        (edited(("q = 0.03\n", "q = 0.04\n")), "", "uncertainty of the start, cov(xm, xm), was 0.0009 and is 0.0016"),
+        (
+            edited(("ym = 0.25 ", "ym = 0.26 "), ("r = 0.75 ", "r = 0.74 ")),
+            "",
+            "the start of 'ym' was 0.25 and is 0.26",
+        ),
+        (edited(("mass = 0.1 ", "mass = 0.12 ")), "", "parameter 'mass' was 0.1 and is 0.12"),
+        (edited(('dt = "1/30"', 'dt = "1/40"')), "", "the period was 0.0333333 and is 0.025"),
+        (TEXT, "newton = 3\n", "newton was 2 and is 3"),
+        (TEXT, "word = 31\n", "its words have 32 bits, and 31 are asked for"),
+        (TEXT, 'scalar = "float32"\n', "floating point has no formats to keep"),
+    ],
+)
+def test_another_model_is_refused_with_what_differs(text: str, codegen: str, message: str, folder: Path) -> None:
+    with pytest.raises(ModelError) as said:
+        made(text, with_formats() + codegen, folder)
+    assert message in str(said.value)
+    assert "first.json" in str(said.value)
+
+
+def test_another_system_is_refused_before_anything_is_done(folder: Path) -> None:
+    other = (Path(__file__).parents[2] / "examples" / "cart_pendulum.toml").read_text()
+    job, choices = _load(other + with_formats(), folder)
+    with pytest.raises(ModelError, match="it is of system 'suspended_mass', and the job is of 'cart_pendulum'"):
+        generation.require(job, choices)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"{", "holds no formats"),
+        (b"[]", "holds no formats"),
+        (b"{}", "'format' is missing"),
+        (b'{"format": "stepmap-controller-1"}', "its format is 'stepmap-controller-1', not 'stepmap-formats-1'"),
+        (b'{"format": "stepmap-formats-1"}', "'fields' is missing"),
+    ],
+)
+def test_a_file_that_holds_none(content: bytes | None, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "first.json").write_bytes(content)
+    with pytest.raises(JobError) as said:
+        _load(TEXT + with_formats(), tmp_path)
+    assert message in str(said.value)
+    assert said.value.line == (TEXT + with_formats()).count("\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"bits": 30', '"bits": 30.5'),
+        ('"bits": 30', '"bits": "x"'),
+        ('"word": 32', '"word": 99'),
+        ('"low": ', '"lo": '),
+    ],
+)
+def test_a_file_that_was_changed_by_hand(old: str, new: str, folder: Path) -> None:
+    text = (folder / "first.json").read_text()
+    assert old in text
+    with pytest.raises(ModelError, match=r"x\.json holds no formats: "):
+        kept.unpack(text.replace(old, new).encode(), "x.json")
+
+
+def test_bits_that_were_changed_by_hand_are_another_model(folder: Path) -> None:
+    text = (folder / "first.json").read_text()
+    (folder / "off.json").write_text(text.replace('"bits": 30', '"bits": 29', 1))
+    with pytest.raises(ModelError, match=r"off\.json has the formats of another model: its equations are others"):
+        made(TEXT, with_formats("off"), folder)
+
+
+def test_what_is_kept_holds_less_than_what_is_chosen() -> None:
+    """A margin for what runs do not show; one as large as that of new formats would refuse most changes."""
+    assert 1 < KEPT < MARGIN
