@@ -44,27 +44,32 @@ static uint64_t read_timestamp(const uint8_t *at) {
   return timestamp;
 }
 
-/* The stream of a sender, a free one, or NULL. */
-static sm_link_stream *find_stream(sm_link *l, uint8_t system, uint8_t component, uint8_t link) {
+/* The stream of a sender, a free one, or the one that spoke longest ago. */
+static sm_link_stream *find_stream(sm_link *l, const sm_link_stream *sender, bool *known) {
+  sm_link_stream *oldest = &l->streams[0];
   for (unsigned i = 0; i < SM_LINK_STREAMS; i++) {
     sm_link_stream *stream = &l->streams[i];
-    if (stream->last == 0U || (stream->system == system && stream->component == component && stream->link == link)) {
+    *known = stream->last != 0U && stream->system == sender->system && stream->component == sender->component &&
+             stream->link == sender->link;
+    if (*known) {
       return stream;
     }
+    oldest = stream->last < oldest->last ? stream : oldest;
   }
-  return NULL;
+  return oldest;
 }
 
 /* Whether the timestamp is a new one; it is old afterwards. */
 static bool is_new(sm_link *l, const uint8_t *frame, const uint8_t *block) {
-  const uint64_t timestamp = read_timestamp(block + 1);
-  sm_link_stream *stream = find_stream(l, frame[5], frame[6], block[0]);
-  if (stream == NULL) {
-    l->counts.unsaved++;
-    return false;
-  }
-  const bool known = stream->last != 0U;
-  if (timestamp < l->floor || timestamp <= stream->last || (!known && timestamp + LATE < l->timestamp)) {
+  const sm_link_stream sender = {
+      .last = read_timestamp(block + 1), .system = frame[5], .component = frame[6], .link = block[0]};
+  const uint64_t timestamp = sender.last;
+  bool known = false;
+  sm_link_stream *stream = find_stream(l, &sender, &known);
+  /* A sender takes the place of one that is forgotten with a timestamp above all that one ever had: whoever comes back
+   * that way repeats nothing. */
+  const bool again = timestamp <= stream->last || (!known && timestamp <= l->forgotten);
+  if (timestamp < l->floor || again || (!known && timestamp + LATE < l->timestamp)) {
     l->counts.replayed++;
     return false;
   }
@@ -72,7 +77,10 @@ static bool is_new(sm_link *l, const uint8_t *frame, const uint8_t *block) {
     l->counts.unsaved++;
     return false;
   }
-  *stream = (sm_link_stream){.last = timestamp, .system = frame[5], .component = frame[6], .link = block[0]};
+  if (!known && stream->last > l->forgotten) {
+    l->forgotten = stream->last;
+  }
+  *stream = sender;
   if (timestamp > l->timestamp) {
     l->timestamp = timestamp;
   }
@@ -94,15 +102,15 @@ static verdict judge(sm_link *l, size_t size, const mavlink_msg_entry_t *entry, 
   }
   const bool addressed = (entry->flags & MAV_MSG_ENTRY_FLAG_HAVE_TARGET_SYSTEM) != 0U;
   const uint8_t target = addressed && entry->target_system_ofs < frame[1] ? payload[entry->target_system_ofs] : 0U;
-  if (frame[5] == l->system || (target != 0U && target != l->system)) {
-    l->counts.elsewhere++; /* our own frames come back where several boards share a line */
+  if (!addressed || frame[5] == l->system || (target != 0U && target != l->system)) {
+    l->counts.elsewhere++; /* what boards tell everybody; our own frames come back where several share a line */
     return REFUSE;
   }
   if (has_signature && l->has_key) {
     if (!is_new(l, frame, frame + size)) {
       return REFUSE;
     }
-  } else if (has_signature || entry->msgid != MAVLINK_MSG_ID_HEARTBEAT) {
+  } else {
     l->counts.bare++;
     return REFUSE;
   }
@@ -111,7 +119,7 @@ static verdict judge(sm_link *l, size_t size, const mavlink_msg_entry_t *entry, 
                           .system = frame[5],
                           .component = frame[6],
                           .size = frame[1],
-                          .trusted = has_signature && l->has_key,
+                          .trusted = true,
                           .payload = payload};
   return HAND_OUT;
 }

@@ -25,7 +25,7 @@
 #include "sm_sha256.h"
 #include "sm_store.h"
 
-#define SM_LINK_STREAMS 4U /* senders heard between two resets */
+#define SM_LINK_STREAMS 4U /* senders whose timestamps are remembered */
 #define SM_LINK_FRAME (MAVLINK_NUM_NON_PAYLOAD_BYTES + MAVLINK_MAX_DIALECT_PAYLOAD_SIZE + MAVLINK_SIGNATURE_BLOCK_LEN)
 #define SM_LINK_COMPONENT 1U
 
@@ -40,7 +40,7 @@ typedef struct {
   uint32_t bare; /* without a signature */
   uint32_t forged;
   uint32_t replayed;
-  uint32_t unsaved; /* timestamp could not be kept, or too many senders */
+  uint32_t unsaved; /* timestamp could not be kept */
   uint32_t elsewhere;
   uint32_t sent;
   uint32_t unsent;
@@ -60,6 +60,7 @@ typedef struct {
   void *context;
   uint64_t floor; /* least timestamp that was not used before the last reset */
   uint64_t timestamp;
+  uint64_t forgotten; /* the highest timestamp of senders that were forgotten for others */
   sm_link_stream streams[SM_LINK_STREAMS];
   sm_link_counts counts;
   uint16_t filled; /* bytes of `frame` */

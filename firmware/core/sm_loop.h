@@ -23,12 +23,12 @@
 #include "robot.h"
 #include "sm_link.h"
 #include "sm_motor.h"
+#include "sm_numbers.h"
 #include "sm_schedule.h"
 #include "sm_store.h"
 #include "sm_supervisor.h"
 #include "sm_upload.h"
 
-#define SM_LOOP_MOTORS (SM_AXES > 0 ? SM_AXES : 1)
 #define SM_CALIBRATION 64U /* measurements whose mean is where the motors stand */
 
 typedef struct {
@@ -46,11 +46,11 @@ typedef struct {
   sm_link link;
   sm_upload upload;
   sm_supervisor supervisor;
-  sm_motor motors[SM_LOOP_MOTORS];
-  sm_real applied[SM_LOOP_MOTORS]; /* commands of the last tick */
-  int64_t calibration[SM_LOOP_MOTORS];
-  sm_real calibration_low[SM_LOOP_MOTORS];
-  sm_real calibration_high[SM_LOOP_MOTORS];
+  sm_motor motors[SM_MOTORS];
+  sm_real applied[SM_MOTORS]; /* commands of the last tick */
+  int64_t calibration[SM_MOTORS];
+  sm_real calibration_low[SM_MOTORS];
+  sm_real calibration_high[SM_MOTORS];
   int32_t encoders[PORT_AXES]; /* virtual ones */
   uint32_t calibrations;
   uint32_t limited; /* commands limited in range or rate */
@@ -60,16 +60,21 @@ typedef struct {
   uint32_t taken;
   uint32_t virtual_us;
   uint32_t stamp_us; /* that virtual time has reached, once stamped */
-  uint32_t due_us;
+  uint32_t due_us;   /* when the measurement of the next tick should come */
+  uint32_t steady;   /* measurements that due_us is the mean of; 0 where it is a guess */
+  uint32_t missed;   /* ticks since the last measurement */
   uint32_t motor_us;
   uint32_t encoders_us; /* stamp of the virtual encoders, once paced */
   uint32_t beat_us;
   uint32_t beats;
+  uint32_t answered; /* commands */
+  uint32_t uptime_ms;
+  uint32_t uptime_us; /* the clock at that time */
   uint32_t heard_us;
   uint32_t restart_us;
-  uint32_t lost_before;         /* saturations at the begin of the run */
-  mavlink_command_ack_t answer; /* to the last command */
-  const char *complaint;        /* what is wrong with this board; NULL where nothing is */
+  uint32_t lost_before;                           /* saturations at the begin of the run */
+  mavlink_command_ack_t answers[SM_LINK_STREAMS]; /* to the last command of each sender */
+  const char *complaint;                          /* what is wrong with this board; NULL where nothing is */
   uint16_t faults;
   sm_motion motion;
   sm_state told; /* by the last heartbeat */

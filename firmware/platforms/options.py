@@ -6,6 +6,7 @@ STEPMAP_SYSTEM     MAVLink system id, 1 to 254; default 1
 STEPMAP_APP        "echo" builds a program that tries the port alone
 """
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -36,11 +37,15 @@ def key_header(folder):
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "sm_key.h"
     text = "/* This board has no key: it takes nothing but heartbeats. */\n"
-    if os.environ.get("STEPMAP_KEY"):
-        words = Path(os.environ["STEPMAP_KEY"]).read_text().split()
+    key = os.environ.get("STEPMAP_KEY")
+    if key:
+        try:
+            words = Path(key).read_text(errors="replace").split()
+        except OSError as error:
+            raise SystemExit(f"STEPMAP_KEY={key}: {error.strerror}; `stepmap key` makes a key") from None
         digits = next((w for w in words if len(w) == 64 and not set(w) - set("0123456789abcdefABCDEF")), None)
         if digits is None:
-            raise SystemExit(f"{os.environ['STEPMAP_KEY']} holds no key of 64 hexadecimal digits: run `stepmap key`")
+            raise SystemExit(f"STEPMAP_KEY={key} holds no key of 64 hexadecimal digits: run `stepmap key`")
         text = "#define SM_KEY {" + ", ".join(f"0x{digits[i : i + 2]}" for i in range(0, 64, 2)) + "}\n"
     if not path.is_file() or path.read_text() != text:
         path.unlink(missing_ok=True)
@@ -57,6 +62,9 @@ if "+<core/>" in sources or (by_cmake and generated.is_dir()):
         raise SystemExit(f"no controller.h in {generated}: run `stepmap generate JOB` and set STEPMAP_GENERATED")
     subprocess.run([env.subst("$PYTHONEXE"), "tools/mavgen.py", "--out", str(dialect)], check=True)
     env.Append(CPPDEFINES=[("STEPMAP_SYSTEM", os.environ.get("STEPMAP_SYSTEM", "1"))])
+    # SCons does not follow -isystem: another dialect must be seen to compile everything anew.
+    words = Path("firmware", "dialect", "stepmap.xml").read_bytes()
+    env.Append(CPPDEFINES=[("STEPMAP_DIALECT", "0x" + hashlib.sha256(words).hexdigest()[:8])])
     env.Append(CPPPATH=[key_header(Path(env.subst("$BUILD_DIR")))])
     if not by_cmake:
         env.Append(CPPPATH=[str(generated)], CCFLAGS=["-isystem", str(dialect / "c")])

@@ -43,7 +43,7 @@ typedef struct {
 } loop_facts;
 
 void board_init(void);
-int board_start(const uint8_t *key, uint8_t system, uint32_t late_us);
+int board_start(const uint8_t *key, uint8_t system);
 int board_turn(void);
 void board_feed(const uint8_t *from, size_t size);
 size_t board_sent(uint8_t *to, size_t room);
@@ -146,10 +146,9 @@ void board_init(void) {
   clock_us = slow_us = enable_us = watchdog_us = overruns = 0;
 }
 
-int board_start(const uint8_t *key, uint8_t system, uint32_t late_us) {
+int board_start(const uint8_t *key, uint8_t system) {
   config = sm_loop_defaults;
   config.system = system;
-  config.late_us = late_us;
   if (key != NULL) {
     memcpy(key_bytes, key, sizeof key_bytes);
     config.key = key_bytes;

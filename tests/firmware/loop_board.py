@@ -65,6 +65,8 @@ def generated(name: str) -> Path:
     """A folder with generated code: of the repository, or the main job's with other choices."""
     if (GENERATED / name).is_dir():
         return GENERATED / name
+    if name == "late":
+        return _late()
     file = ROOT / "examples" / "suspended_mass.toml"
     job = jobs.load(file)
     solution = job.solve().require()
@@ -75,6 +77,15 @@ def generated(name: str) -> Path:
     folder.mkdir()
     for file_name, content in made.files().items():
         (folder / file_name).write_bytes(content)
+    return folder
+
+
+def _late() -> Path:
+    """The main job with measurements that are 10 ms old when they arrive."""
+    folder = _folder() / "late"
+    shutil.copytree(GENERATED / "suspended_mass", folder)
+    robot = (folder / "robot.h").read_text()
+    (folder / "robot.h").write_text(robot.replace("SM_LATE_US 0", "SM_LATE_US 10000"))
     return folder
 
 
@@ -92,7 +103,7 @@ def library(name: str) -> ctypes.CDLL:
     loaded.board_sent.restype = ctypes.c_size_t
     loaded.board_sent.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     loaded.board_feed.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-    loaded.board_start.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_uint32]
+    loaded.board_start.argtypes = [ctypes.c_char_p, ctypes.c_uint8]
     loaded.board_jam.argtypes = [ctypes.c_size_t]
     loaded.board_set.argtypes = [ctypes.c_uint32, ctypes.c_int32]
     loaded.board_slow.argtypes = [ctypes.c_uint32, ctypes.c_uint32]
@@ -107,10 +118,10 @@ def library(name: str) -> ctypes.CDLL:
 class LoopBoard:
     """The firmware at work. As a port it answers what is written at once; time passes in `run`, and while one waits."""
 
-    def __init__(self, name: str = "suspended_mass", key: Key | None = KEY, *, late_us: int = 0) -> None:
+    def __init__(self, name: str = "suspended_mass", key: Key | None = KEY) -> None:
         self.core = library(name)
         self.words = Words.read(generated(name))
-        self.key, self.late_us = key, late_us
+        self.key = key
         self.timeout: float | None = None
         self._out = bytearray()
         self.counts = [0, 0]  # of virtual motors
@@ -121,7 +132,7 @@ class LoopBoard:
 
     def start(self, system: int = 1) -> None:
         """After a reset: memory that lasts is as it was."""
-        self.core.board_start(self.key.secret if self.key else None, system, self.late_us)
+        self.core.board_start(self.key.secret if self.key else None, system)
         self._collect()
 
     # A port
@@ -202,12 +213,15 @@ class LoopBoard:
         [answer] = self.heard("COMMAND_ACK")
         return answer
 
-    def measure(self, z: Sequence[float], valid: int | None = None, *, sequence: int | None = None) -> None:
+    def measure(
+        self, z: Sequence[float], valid: int | None = None, *, sequence: int | None = None, age: float = 0.0
+    ) -> None:
         self.sequence = self.sequence + 1 if sequence is None else sequence
         encoded = self.words.encode("measurement", np.asarray(z, dtype=float))
         mask = (1 << len(encoded)) - 1 if valid is None else valid
         padded = [*encoded, *[0] * (8 - len(encoded))]
-        self.link.send("MEASUREMENT", stamp_us=self.stamp_us, sequence=self.sequence, z=padded, valid=mask)
+        fields = {"stamp_us": self.stamp_us, "sequence": self.sequence, "age_us": round(1e6 * age)}
+        self.link.send("MEASUREMENT", z=padded, valid=mask, **fields)
 
     def encoders(self, *counts: int) -> Message | None:
         """The answer, if there is one."""

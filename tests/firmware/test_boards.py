@@ -235,3 +235,10 @@ def test_a_board_outlives_the_thread_that_opened_it() -> None:
         assert read_banner(it).startswith("stepmap native")
     finally:
         it.close()
+
+
+def test_a_folder_for_regions_that_is_not_there_is_named(tmp_path: Path) -> None:
+    command = [builds().image("native"), "--regions", tmp_path / "none"]
+    run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert run.returncode == 64
+    assert f"{tmp_path / 'none'}/bank_a: No such file or directory; --regions wants a folder" in run.stderr

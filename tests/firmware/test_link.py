@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from stepmap_hil import dialect
 from stepmap_hil.dialect import Message
 from stepmap_hil.link import Link, LinkError, clock
+from stepmap_hil.session import Session
+from stepmap_hil.words import Words
 from tests.firmware.link_board import CORE, KEY, OTHER_KEY, ROOT, Board, Line, Stamps, frame, linked
 
 UNSIGNED = {"uint8_t": 8, "uint16_t": 16, "uint32_t": 32, "uint64_t": 64}
@@ -106,7 +108,7 @@ TIME = Stamps()
 
 
 @settings(max_examples=100)
-@given(message=messages())
+@given(message=messages().filter(lambda message: "target_system" in message.fields))
 def test_what_the_host_sends_the_board_reads(board: Board, message: Message) -> None:
     sent = dialect.encode(message, 3, key=KEY.link, timestamp=next(TIME))
     board.accepted()
@@ -329,10 +331,62 @@ def test_a_board_that_was_off_for_long_is_believed_only_after_it_heard_us(fresh:
     link, line = linked(fresh)
     line.heartbeat()
     assert link.receive(timeout=0.01) is None  # may have been recorded long ago
-    assert link.statistics.replayed == 1
+    assert (link.statistics.behind, link.statistics.replayed) == (1, 0)
     link.ping()
     line.heartbeat()
     assert link.receive(timeout=0.01).trusted
+
+
+def test_a_clock_that_would_make_the_board_deaf_sends_nothing(fresh: Board) -> None:
+    """The board keeps the highest timestamp for ever, and 48 bits of them end in 2104."""
+    line = Line(fresh)
+    with pytest.raises(LinkError, match="clock is beyond the year 2090"):
+        Link(line, KEY, now=lambda: 2**48 - 1)
+    times = iter([clock(), 2**48 - 1])  # it may jump later, too
+    link = Link(line, KEY, now=lambda: next(times))
+    with pytest.raises(LinkError, match="clock is beyond the year 2090"):
+        link.send("PING")
+    assert line.said == []
+
+
+def test_a_host_that_does_not_know_the_time_follows_the_board(fresh: Board) -> None:
+    linked(fresh)[0].ping()
+    link = Link(Line(fresh, beat=0.01), KEY, now=lambda: -1)  # 1970
+    assert link.connect(timeout=1).trusted
+
+
+def test_only_signed_heartbeats_of_the_board_are_believed(fresh: Board) -> None:
+    link, line = linked(fresh)
+    link.ping()
+    line.heartbeat()
+    line.hear(dialect.encode(Message("HEARTBEAT", {"state": 4}, system=1, component=1), 77))
+    other = Message("HEARTBEAT", {"state": 4}, system=2, component=1)
+    line.hear(dialect.encode(other, 0, key=KEY.link, timestamp=clock() + 10**6))
+    assert [link.believes(link.poll("HEARTBEAT")) for _ in range(3)] == [True, False, False]
+    assert (link.statistics.unsigned, link.statistics.lost) == (1, 0)
+
+
+def test_a_session_believes_nobody_else_s_heartbeats(fresh: Board) -> None:
+    link, line = linked(fresh)
+    session = Session(link, Words("none", b"", "fixed32", 0.1, {}, ()))
+    link.ping()
+    line.heartbeat()
+    state = dialect.value("STEPMAP_STATE_RUNNING")
+    line.hear(dialect.encode(Message("HEARTBEAT", {"state": state}, system=1, component=1), 0))
+    told = session.told()
+    assert told.trusted
+    assert told.state != state
+    line.hear(dialect.encode(Message("HEARTBEAT", {"state": state}, system=1, component=1), 0))
+    assert session.told() is None
+
+
+def test_another_board_that_is_heard_is_named(fresh: Board) -> None:
+    link, line = linked(fresh, to=lambda part: [])
+    for system in (7, 3):
+        message = Message("HEARTBEAT", {}, system=system, component=1)
+        line.hear(dialect.encode(message, 0, key=KEY.link, timestamp=clock() + 10**6))
+    with pytest.raises(LinkError, match=r"Heard here: boards 3, 7\. Name the one you mean: --system"):
+        link.connect(timeout=0.02)
 
 
 def test_a_reset_in_between_costs_nothing_but_a_heartbeat(fresh: Board) -> None:

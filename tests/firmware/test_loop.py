@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,6 +49,14 @@ def calibrate(board: LoopBoard, *options: str, z: tuple[float, ...] = START, cou
         board.measure(z)
         board.pass_time(0.02)
     assert board.reason == "calibrated"
+
+
+def beat(board: LoopBoard) -> Message:
+    """A heartbeat of now."""
+    board.link.send("PING", sequence=1)  # so that the host believes what comes
+    board.heard("HEARTBEAT")
+    board.run(0.25)
+    return board.heard("HEARTBEAT")[-1]
 
 
 def arm(board: LoopBoard, *options: str) -> None:
@@ -337,8 +347,11 @@ def test_calibration_ends_when_measurements_do_not_come(board: LoopBoard) -> Non
 def test_the_zero_of_virtual_encoders_is_not_that_of_real_ones(board: LoopBoard, first: tuple[str, ...]) -> None:
     calibrate(board, *first)
     other = () if first else VIRTUAL
+    before = beat(board)
     assert said(board.command("arm", *other)) == ("state", "idle", "not calibrated")
-    assert said(board.command("arm", *first)) == ("state", "idle", "not calibrated")
+    assert (beat(board).flags, beat(board).reason) == (before.flags, before.reason)  # what is refused changes nothing
+    arm(board, *first)
+    assert said(board.command("stop"))[:2] == ("ok", "idle")
     calibrate(board, *other)
     arm(board, *other)
 
@@ -494,25 +507,22 @@ def test_ticks_that_take_too_long_stop_the_run(rig: Rig) -> None:
     assert max(t.tick_us for t in board.ticks()) > PERIOD
 
 
-def test_late_commands_are_made_up_for(board: LoopBoard) -> None:
-    """The target is where it should be although measurements come 10 ms late: the motor's line is shorter."""
-    slow = LoopBoard(late_us=10_000)
-    reached = []
-    for it in (board, slow):
-        it.core.board_init()
-        it.start()
-        it.link = Link(it, KEY)
-        it.stamp_us, it.counts = 0, [0, 0]
-        virtually_running(it)
-        for _ in range(20):
-            tick(it)
-        it.measure(view(it))
-        it.pass_time(0.02)
-        it.encoders(*it.counts)
-        reached.append((list(it.facts.targets), list(it.facts.applied)))
-    (targets, applied), (hurried, same) = reached
-    assert applied == same
-    assert targets != hurried
+@pytest.mark.parametrize(("name", "seconds"), [("suspended_mass", PERIOD * 1e-6), ("late", PERIOD * 1e-6 - 0.01)])
+def test_late_commands_are_made_up_for(name: str, seconds: float) -> None:
+    """The target gets there a period after the measurement was made, which is 10 ms before it arrives at one."""
+    board = LoopBoard(name)
+    virtually_running(board)
+    for _ in range(20):
+        tick(board)
+    board.measure(view(board))
+    goal = 256 * COUNTS * board.words.decode("command", list(board.facts.applied))
+    away = []
+    for part in (seconds - 0.002, 0.002):
+        board.pass_time(part)
+        board.encoders(*board.counts)
+        away.append(max(abs(np.array(board.facts.targets) - goal)))
+    assert away[0] > 256  # counts, of 256 parts
+    assert away[1] <= 1
 
 
 def test_the_clock_may_wrap_in_a_run(board: LoopBoard) -> None:
@@ -529,22 +539,86 @@ def test_the_clock_may_wrap_in_a_run(board: LoopBoard) -> None:
 # Ticks and measurements
 
 
-def test_a_measurement_after_its_tick_does_not_make_another(board: LoopBoard) -> None:
-    """One that is 0.6 periods late comes after the tick was done without it. Ticks count periods all the same."""
+def settled(board: LoopBoard, ticks: int = 30) -> None:
+    """Running for a second: the board knows when measurements come."""
     virtually_running(board)
-    for _ in range(5):
+    for _ in range(ticks):
         tick(board)
     board.ticks()
-    ticks = board.facts.tick
-    stale = board.facts.stale
-    # Due at 0, 1, 2, 3 periods; they come at 0.6, 1.0, 2.0, 3.0.
-    for part in (0.6, 0.4, 1.0, 1.0):
-        turn(board, part * PERIOD * 1e-6)
+
+
+def see(board: LoopBoard, times: Iterable[float]) -> list[int]:
+    """Measurements at these times, in periods from now; which of them is in use at each tick meanwhile, from 1.
+
+    The board hears of the time and of its motors every tenth of a period.
+    """
+    begin, first, done = board.stamp_us, board.sequence, 0
+    used: list[int] = []
+    for time in times:
+        for tenths in (*range(done, math.ceil(10 * time)), 10 * time):
+            before, board.stamp_us = board.stamp_us, begin + round(tenths * PERIOD / 10)
+            most = (board.stamp_us - before) // 12  # counts: 4 m/s
+            goals = zip(commanded(board), board.counts, strict=True)
+            board.counts = [count + max(-most, min(most, goal - count)) for goal, count in goals]
+            board.encoders(*board.counts)
         board.measure(view(board))
-    told = board.ticks()
+        done = math.ceil(10 * time)
+        used += [told.sequence - first for told in board.ticks()]
+    return used
+
+
+def test_a_measurement_after_its_tick_does_not_make_another(board: LoopBoard) -> None:
+    """One that is 0.6 periods late comes after the tick was done without it; the next, on time, is taken. Ticks count
+    periods all the same."""
+    settled(board)
+    ticks, stale = board.facts.tick, board.facts.stale
+    assert see(board, [0.6, 1.0, 2.0, 3.0]) == [0, 2, 3, 4]
     assert board.facts.stale == stale + 1
     assert board.facts.tick == ticks + 4
-    assert [t.taken != 0 for t in told] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("off", [-0.45, -0.2, 0.2, 0.45])
+def test_one_measurement_at_another_time_does_not_move_the_others(board: LoopBoard, off: float) -> None:
+    """The next may be as far off to the other side."""
+    settled(board)
+    stale = board.facts.stale
+    assert see(board, [0.0, 1.0 + off, 2.0 - off, 3.0, 4.0]) == [1, 2, 3, 4, 5]
+    assert board.facts.stale == stale
+
+
+def test_a_sender_that_does_not_count_what_it_leaves_out_is_heard_when_it_is_on_time(board: LoopBoard) -> None:
+    settled(board)
+    assert see(board, [0.0, 3.1, 4.1, 4.9]) == [1, 1, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("pace", [0.99, 1.01])
+def test_a_camera_whose_clock_differs_by_1_percent_is_followed(board: LoopBoard, pace: float) -> None:
+    settled(board)
+    stale = board.facts.stale
+    assert see(board, [pace * k for k in range(1000)]) == list(range(1, 1001))
+    assert board.facts.stale == stale
+    assert board.state == "running"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_measurements_that_come_two_fifths_of_a_period_off_are_all_taken(board: LoopBoard, seed: int) -> None:
+    """Of 1000 with evenly spread times 0.04 would find the board's mean (0.034 periods, 1 σ) too far off."""
+    settled(board)
+    stale = board.facts.stale
+    jitter = np.random.default_rng(seed).uniform(-0.4, 0.4, 1000)
+    assert see(board, 1 + np.arange(1000) + jitter)[1:] == list(range(1, 1001))
+    assert board.facts.stale == stale
+
+
+@pytest.mark.parametrize("shift", [0.3, 0.5, 0.7])
+def test_after_a_silence_the_first_measurement_says_when_the_next_are_due(board: LoopBoard, shift: float) -> None:
+    """A camera that was started again has no reason to come when it came before."""
+    settled(board)
+    see(board, [0.0])
+    stale = board.facts.stale
+    used = see(board, [6 + shift + k for k in range(20)])
+    assert used[-20:] == list(range(1, 21))
+    assert board.facts.stale == stale
 
 
 def test_old_and_repeated_measurements_are_ignored(board: LoopBoard) -> None:
@@ -885,3 +959,91 @@ def test_a_board_hears_what_is_for_it_alone(board: LoopBoard) -> None:
     status = link.receive("LINK_STATUS", timeout=1.0)
     assert status is not None
     assert (status.system, status.elsewhere) == (7, 1)
+
+
+# What a measurement is old by
+
+
+def test_an_old_measurement_is_stale(board: LoopBoard) -> None:
+    calibrate(board)
+    arm(board)
+    for age, taken in ((0.0, True), (0.09, True), (0.11, False), (5.0, False), (4000.0, False)):
+        board.run(PERIOD / 1e6)
+        board.ticks()
+        before = board.facts.stale
+        board.measure(START, age=age)
+        assert [m.taken for m in board.ticks() if m.sequence == board.sequence] == ([15] if taken else [])
+        assert board.facts.stale == before + (not taken)
+
+
+@pytest.mark.parametrize("age", [0.0, 0.08])
+def test_the_robot_stops_so_long_after_it_was_last_seen(board: LoopBoard, age: float) -> None:
+    """Not after the last message: what was seen 80 ms before that says nothing about the time since."""
+    calibrate(board)
+    arm(board)
+    board.measure(START, age=age)
+    board.run(PERIOD / 1e6)
+    assert said(board.command("run"))[0] == "ok"
+    for _ in range(2):
+        board.measure(START, age=age)
+        board.run(PERIOD / 1e6)
+    seen = board.core.board_clock() - PERIOD - round(1e6 * age)
+    while board.state in ("running", "holding"):
+        board.turn()
+    assert (board.core.board_clock() - seen) / 1e6 == pytest.approx(0.25, abs=0.005)
+    assert board.reason == "hold expired"
+
+
+# Hosts that come and go
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_a_board_left_in_the_time_of_messages_comes_back(board: LoopBoard, calibrated: bool) -> None:
+    if calibrated:
+        virtually_running(board)
+    else:
+        board.command("calibrate", *VIRTUAL)
+    state = board.state
+    board.run(29.0)
+    assert board.state == state  # a host may think
+    board.run(3.0)
+    assert (board.state, board.reason) == ("stopped" if calibrated else "idle", "link lost")
+
+
+def test_uptime_goes_on_when_the_clock_begins_again(board: LoopBoard) -> None:
+    told = []
+    for _ in range(6):
+        board.core.board_pass(1_000_000_000)  # a quarter of a turn
+        told.append(beat(board).uptime_ms)
+    assert all(later - earlier == pytest.approx(1_000_000, abs=500) for earlier, later in itertools.pairwise(told))
+
+
+def test_a_command_that_is_repeated_after_another_host_s_stop_is_not_carried_out(board: LoopBoard) -> None:
+    calibrate(board)
+    other = Link(board, KEY, system=254)
+    arm_code, stop_code = (dialect.value(f"STEPMAP_COMMAND_{name}") for name in ("ARM", "STOP"))
+    board.link.send("COMMAND", token=77, command=arm_code)
+    assert board.state == "armed"
+    other.send("COMMAND", token=5, command=stop_code)
+    assert board.state == "idle"
+    board.link.send("COMMAND", token=77, command=arm_code)
+    assert board.state == "idle"
+
+
+def test_hosts_that_announce_an_upload_and_end_do_not_fill_the_journal(board: LoopBoard) -> None:
+    """Each keeps a record: a journal has room for 21, and time to erase it comes five times a second."""
+    blob = (generated("suspended_mass") / "schedule.bin").read_bytes()
+    made = unpack(blob)
+    other = replace(made, rows=made.rows[:10]).pack()
+    board.link.connect()
+    begin = board.core.board_clock()
+
+    def end(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(50):
+        with pytest.raises(KeyboardInterrupt):
+            upload(Link(board, KEY), other, KEY, progress=end)
+    assert board.core.board_clock() - begin < 1_000_000
+    upload(Link(board, KEY), other, KEY)
+    assert board.facts.uploaded == 1

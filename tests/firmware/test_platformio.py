@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -49,6 +50,15 @@ def test_a_connection_would_be_noticed(built: Builds, tmp_path: Path) -> None:
 
 def test_nothing_is_left_at_home(built: Builds) -> None:
     assert not list(built.home.iterdir())
+
+
+def test_a_key_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
+    environment = os.environ | {"STEPMAP_KEY": str(tmp_path / "none"), "PLATFORMIO_BUILD_DIR": str(tmp_path / "build")}
+    command = [str(FIRMWARE / "platforms" / "pio"), "run", "-e", "native"]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert run.returncode != 0
+    assert f"STEPMAP_KEY={tmp_path / 'none'}: No such file or directory" in run.stdout + run.stderr
+    assert "Traceback" not in run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -20,6 +20,7 @@ from stepmap.jobs import optimize as optimum
 from stepmap.steps import Trajectory
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
+from stepmap_codegen import kept as keeping
 from stepmap_codegen.schedule import unpack
 from tests.sil.controllers import CORE, STRICT, TRAP
 
@@ -44,6 +45,7 @@ def update(name: str) -> None:
     solved = optimum.stage(job, ROOT / "build")
     stage = generation.stage(job, solved, generation.read_choices(file), ROOT / "build", GENERATED / name)
     generation.write(stage, generated(name))
+    (GENERATED / name / keeping.FILE).unlink(missing_ok=True)  # for those who tune a job, not for those who build it
 
 
 DIGEST = re.compile(r"\b[0-9a-f]{16}\b|0x[0-9a-f]+U?")

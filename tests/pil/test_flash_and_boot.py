@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stepmap_hil.boards import QemuBoard
 from stepmap_hil.bootloader import CHIPS, Bootloader
+from stepmap_hil.flash import flash_emulated
 from stepmap_hil.link import Link
+from tests.hil.rigs import rig
 from tests.pil.built import JOB, KEY, KEY_FILE, OUT, ROOT, alone, firmware
 from tests.pil.robot import words
 
@@ -69,3 +72,27 @@ def test_a_chip_that_is_not_in_its_bootloader_is_explained() -> None:
     assert run.returncode == 1
     assert "set BOOT0 high" in run.stderr
     assert "command: stm32flash" in run.stderr
+
+
+def test_the_bench_flashes_an_emulated_chip(chip: Bootloader, tmp_path: Path) -> None:
+    """The real program writes and verifies; what is in flash then, and nothing else, is what QEMU boots."""
+    name, parts = chip.chip.name, list[float]()
+    image = firmware(name).image
+    flashed = flash_emulated(name, image, tmp_path, parts.append)
+    assert flashed is not None
+    assert flashed.content.read_bytes() == image.read_bytes().ljust(len(chip.flash), b"\xff")
+    assert flashed.content.stat().st_mode & 0o077 == 0  # the key is inside
+    assert (flashed.size, parts[-1]) == (image.stat().st_size, 1.0)
+    assert parts == sorted(parts)
+    assert flashed.seconds < 5
+    board = replace(rig(name), flashed=flashed).board()
+    assert isinstance(board, QemuBoard)
+    assert board.image == flashed.content
+    with board:
+        assert Link(board.open(), KEY).connect(timeout=20.0).trusted
+
+
+def test_what_cannot_be_flashed_is_booted_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert flash_emulated("native", firmware("native").program, tmp_path) is None
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert flash_emulated("stm32f405", firmware("stm32f405").image, tmp_path) is None

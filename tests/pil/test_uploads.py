@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,25 +13,16 @@ from stepmap_codegen.schedule import unpack
 from stepmap_hil import dialect
 from stepmap_hil.boards import NativeBoard, QemuBoard
 from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link
-from stepmap_hil.upload import upload
+from stepmap_hil.faults import LINE, Fault
+from stepmap_hil.faulty_port import FaultyPort, Rule
+from stepmap_hil.link import Link, Port
+from stepmap_hil.upload import CHUNK, Settings, upload
 from tests.pil.built import KEY, board, schedule
+from tests.pil.power_cuts import sweep
 from tests.pil.robot import Robot
+from tests.pil.schedules import LARGE, large, name, other, small
 
-LARGE = 32 * 1024
-
-
-def other(rows: int | None = None) -> bytes:
-    """A schedule of the same model with other gains, and with more rows where they are asked for."""
-    made = unpack(schedule())
-    table = made.rows if rows is None else np.resize(made.rows, (rows, made.rows.shape[1]))
-    return replace(made, rows=table + (np.arange(table.shape[1]) == 12)).pack()
-
-
-def large() -> bytes:
-    made = unpack(schedule())
-    row = 4 * made.rows.shape[1]
-    return other((LARGE - len(made.pack()) % 1000) // row)
+FRAMES = ("UPLOAD_BEGIN", "UPLOAD_CHUNK", "UPLOAD_COMMIT", "UPLOAD_STATUS")
 
 
 def beat(link: Link) -> Message:
@@ -54,19 +44,18 @@ def running(request: pytest.FixtureRequest) -> Iterator[tuple[NativeBoard | Qemu
 def test_32_kib_arrive_are_used_and_outlive_a_reset(running: tuple[NativeBoard | QemuBoard, Link]) -> None:
     it, link = running
     blob = large()
-    assert 26 * 1024 < len(blob) <= LARGE
-    name = hashlib.sha256(blob).digest()[:8]
-    assert bytes(beat(link).schedule) != name
+    assert LARGE <= len(blob) < LARGE + 100
+    assert bytes(beat(link).schedule) != name(blob)
     report = upload(link, blob, KEY)
-    assert report.digest[:8] == name
+    assert report.digest[:8] == name(blob)
     now = beat(link)
-    assert bytes(now.schedule) == name
+    assert bytes(now.schedule) == name(blob)
     assert now.flags & dialect.value("STEPMAP_FLAG_UPLOADED")
     again = upload(link, blob, KEY)
     assert again.chunks == 0  # it is there already
     it.reset()
     after = Link(it.open(), KEY)
-    assert bytes(after.connect(timeout=20.0).schedule) == name
+    assert bytes(after.connect(timeout=20.0).schedule) == name(blob)
 
 
 def test_another_model_is_refused_and_the_schedule_stays(running: tuple[NativeBoard | QemuBoard, Link]) -> None:
@@ -94,3 +83,93 @@ def test_a_chip_without_banks_says_that_it_has_none() -> None:
         link.connect(timeout=20.0)
         with pytest.raises(LinkError, match="no memory for uploads"):
             upload(link, other(), KEY)
+
+
+@pytest.mark.parametrize("window", [1, 8])
+def test_a_bad_line_only_takes_longer(running: tuple[NativeBoard | QemuBoard, Link], window: int) -> None:
+    """1 % of the frames of an upload, in both directions, for each of the things that happen to frames."""
+    it, _ = running
+    port = FaultyPort(it.open())
+    enough = 1e6
+    port.rules = [
+        Rule(Fault(kind, value=0.01, count=enough), np.random.default_rng([window, k])) for k, kind in enumerate(LINE)
+    ]
+    for rule in port.rules:
+        rule.names = FRAMES
+    blob = large()
+    link = Link(port, KEY)
+    link.connect(timeout=20.0)
+    report = upload(link, blob, KEY, settings=Settings(window=window))
+    hits = {rule.fault.kind: int(enough - rule.left) for rule in port.rules}
+    print(
+        f"{it.name}: {hits} of about {2 * report.chunks} frames, {report.repeated} chunks again, {report.seconds:.1f} s"
+    )
+    assert port.hit == sum(hits.values()) > 4  # 13 are expected of 171 chunks and their answers
+    assert report.repeated > 0
+    port.rules = []
+    assert report.digest[:8] == name(blob)
+    assert bytes(beat(link).schedule) == name(blob)
+
+
+def test_power_lost_at_any_write_leaves_the_old_or_the_new() -> None:
+    """`python -m tests.pil.power_cuts` does it with 32 KiB."""
+    found = sweep(other(5), small(), other(5, off=2))
+    assert found["writes"] >= 7  # erase, three chunks, and records that announce, name and count
+    assert found["old"] + found["new"] == 3 * found["writes"]
+    assert found["new"] > 0  # all of the last record was written
+
+
+def test_power_lost_while_32_kib_arrive() -> None:
+    found = sweep(other(5), large(), small(), every=29, parts=("",))
+    assert found["old"] >= 5
+
+
+class Dying:
+    """The port of a host that ends at a chunk, behind some others: in the middle of the frame, or at its end."""
+
+    def __init__(self, inner: Port, chunks: int, torn: bool) -> None:
+        self.inner, self.chunks, self.torn = inner, chunks, torn
+        self.timeout: float | None = None
+
+    @property
+    def in_waiting(self) -> int:
+        return self.inner.in_waiting
+
+    def read(self, size: int = 1, /) -> bytes:
+        self.inner.timeout = self.timeout
+        return self.inner.read(size)
+
+    def write(self, data: bytes, /) -> int | None:
+        chunk = dialect.decode(data)
+        if chunk.name == "UPLOAD_CHUNK" and chunk.length:
+            self.chunks -= 1
+            if self.chunks < 0:
+                self.inner.write(data[: len(data) // 2] if self.torn else data)
+                raise OSError("the host has ended")
+        return self.inner.write(data)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_host_that_ends_at_any_chunk_goes_on_there() -> None:
+    """Each host gets one chunk across and ends: before its answer, or, one in eight, in the middle of the next."""
+    blob, quick = large(), Settings(retry=0.05)
+    chunks = -(-len(blob) // CHUNK)
+    begins: list[int] = []
+    with board("native") as it:
+        while not begins or begins[-1] < len(blob) - 3 * CHUNK:
+            reached: list[int] = []
+
+            def note(done: int, total: int, reached: list[int] = reached) -> None:
+                reached.append(done)
+
+            torn = len(begins) % 8 == 0
+            with pytest.raises(LinkError, match="the host has ended"):
+                upload(Link(Dying(it.open(), int(torn), torn), KEY), blob, KEY, settings=quick, progress=note)
+            assert not begins or begins[-1] <= reached[0] <= begins[-1] + 2 * CHUNK
+            begins.append(reached[0])
+        report = upload(Link(it.open(), KEY), blob, KEY)
+        assert report.resumed_at >= begins[-1]
+        assert bytes(Link(it.open(), KEY).connect().schedule) == name(blob)
+    assert len({begin // CHUNK for begin in begins}) > 0.9 * chunks

@@ -100,7 +100,7 @@ def test_files(job: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     folder = Path("build/try/generate")
-    assert {path.name for path in folder.iterdir()} == {*FILES, "manifest.json"}
+    assert {path.name for path in folder.iterdir()} == {*FILES, "formats.json", "manifest.json"}
     assert {path.name for path in folder.parent.iterdir()} == {"generate", "optimize"}  # the trajectory came first
     for part in ("fixed32, words of 32 bits, straight", "2 iterations", "bytes on a Cortex-M", "41 rows", str(folder)):
         assert part in result.stdout
@@ -297,6 +297,35 @@ def test_floating_point(job: Path, scalar: str) -> None:
     assert unpack(Path("code/schedule.bin").read_bytes()).scalar.value == scalar
 
 
+def test_how_late_measurements_are(there: Path) -> None:
+    """The motors are told, and nothing else changes."""
+    before = {name: Path("code", name).read_bytes() for name in FILES}
+    edit("try.toml", "[noise]", "[board]\nlate = 0.012\n[noise]")(there)
+    assert generate("try.toml", "--out", "code").exit_code == 0
+    changed = {name for name in FILES if Path("code", name).read_bytes() != before[name]}
+    assert changed == {"robot.h"}
+    assert "#define SM_LATE_US 12000 " in Path("code/robot.h").read_text()
+    assert b"#define SM_LATE_US 0 " in before["robot.h"]
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (
+            "late = -0.001",
+            "board.late: must be from 0 to half a period (0.025 s), which motors make up for, got -0.001",
+        ),
+        ("late = 0.026", "board.late: must be from 0 to half a period (0.025 s), which motors make up for, got 0.026"),
+        ("lat = 0.01", "board.lat: no key is called 'lat'; did you mean 'late'?"),
+    ],
+)
+def test_wrong_values_of_the_board_have_a_line(there: Path, key: str, message: str) -> None:
+    Path("try.toml").write_text(f"{JOB}[board]\n{key}\n")
+    result = generate("try.toml")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"stepmap: error: try.toml:{JOB.count(chr(10)) + 2}: {message}")
+
+
 @pytest.mark.parametrize(
     ("table", "line", "message"),
     [
@@ -309,6 +338,8 @@ def test_floating_point(job: Path, scalar: str) -> None:
         ("\nscalar = 'float16'", 3, "codegen.scalar: no choice is called 'float16'; did you mean 'float64'?"),
         ('form = "row"', 2, "codegen.form: no choice is called 'row'; did you mean 'rows'?"),
         ('board = "stm32f103"', 2, "codegen.board: no choice is called 'stm32f103'; did you mean 'stm32f100'?"),
+        ("room = 0.5", 2, "codegen.room: must be 1 to 1024 times what ranges ask for, got 0.5"),
+        ("formats = 3", 2, "codegen.formats: expected a text, got 3"),
         ("words = 32", 2, "codegen.words: no key is called 'words'; did you mean 'word'?"),
     ],
 )
@@ -321,6 +352,40 @@ def test_wrong_values_have_a_line(job: Path, table: str, line: int, message: str
         assert result.stderr.startswith(f"stepmap: error: {job}:{at}: {message}")
         assert result.stderr.count("\n") == 1
     assert not Path("build").exists()
+
+
+def test_kept_formats(there: Path) -> None:
+    """Another reference, the same model; a change of the file of formats is a change, and --check knows it."""
+    shutil.copy("code/formats.json", "try.formats.json")
+    edit("try.toml", "[noise]", '[codegen]\nformats = "try.formats.json"\n[noise]')(there)
+    edit("try.toml", "xm = 0.2\nxr = 0.2", "xm = 0.15\nxr = 0.15")(there)
+    before = {path.name: path.read_bytes() for path in Path("code").iterdir()}
+    result = generate("try.toml", "--out", "code")
+    assert result.exit_code == 0, result.output
+    assert "kept, those of try.formats.json" in result.stdout
+    changed = {path.name for path in Path("code").iterdir() if path.read_bytes() != before[path.name]}
+    assert changed == {"schedule.bin", "schedule.c", "signals.json", "manifest.json"}
+    assert generate("try.toml", "--out", "code").stdout == "unchanged, skipped: code\n"
+    assert generate("try.toml", "--out", "code", "--check").exit_code == 0
+    edit("code/formats.json", '"model": "', '"model": "0')(there)
+    assert "formats.json differs" in generate("try.toml", "--out", "code", "--check").stderr
+    edit("try.formats.json", '"fields"', ' "fields"')(there)
+    assert "unchanged" not in generate("try.toml", "--out", "code").stdout
+    assert run("ranges", "try.toml").exit_code == 0
+
+
+def test_ranges_shows_what_does_not_fit(there: Path) -> None:
+    shutil.copy("code/formats.json", "try.formats.json")
+    edit("try.toml", "[noise]", '[codegen]\nformats = "try.formats.json"\n[noise]')(there)
+    edit("try.toml", "xm = 0.2\nxr = 0.2", "xm = 0.8\nxr = 0.8")(there)
+    before = {path: path.read_bytes() for path in Path("code").iterdir()}
+    result = generate("try.toml", "--out", "code")
+    assert result.exit_code == 1
+    assert "that try.formats.json has for it" in result.stderr
+    assert {path: path.read_bytes() for path in Path("code").iterdir()} == before
+    shown = run("ranges", "try.toml")
+    assert (shown.exit_code, shown.stderr) == (1, result.stderr)
+    assert "headroom" in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -447,7 +512,7 @@ def test_a_link_keeps_pointing_to_its_folder(job: Path) -> None:
     for _ in range(2):
         assert generate(job, "--out", "link", "--force").exit_code == 0
         assert Path("link").is_symlink()
-        assert {path.name for path in Path("other").iterdir()} == {*FILES, "manifest.json"}
+        assert {path.name for path in Path("other").iterdir()} == {*FILES, "formats.json", "manifest.json"}
     assert {path.name for path in job.parent.iterdir()} == {"try.toml", "build", "other", "link"}
 
 

@@ -3,6 +3,7 @@
 #define SM_ROBOT_H
 
 #define SM_AXES 2
+#define SM_LATE_US 0 /* from a measurement to its arrival */
 
 /* Motor position (counts, 8 fraction bits) or effort (per mille) = command * SCALE * 2^-SHIFT */
 #define SM_AXIS_SCALE {655360000, 655360000}

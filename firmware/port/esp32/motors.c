@@ -9,6 +9,7 @@
 #define PWM_FULL 2048 /* 11 bits, the finest at this frequency */
 
 static bool enabled;
+static bool backward[PORT_AXES];
 
 static void output(int pin) {
   const gpio_config_t config = {.pin_bit_mask = UINT64_C(1) << (unsigned)pin, .mode = GPIO_MODE_OUTPUT};
@@ -57,6 +58,10 @@ void port_drive(unsigned axis, int32_t effort) {
     return;
   }
   const uint32_t size = effort < 0 ? 0U - (uint32_t)effort : (uint32_t)effort;
-  (void)gpio_set_level((gpio_num_t)PINS.direction[axis], effort < 0);
+  if (backward[axis] != (effort < 0)) { /* never a moment of full effort in the wrong direction */
+    set_duty(axis, 0);
+    backward[axis] = effort < 0;
+    (void)gpio_set_level((gpio_num_t)PINS.direction[axis], backward[axis]);
+  }
   set_duty(axis, (size < 1000U ? size : 1000U) * PWM_FULL / 1000U);
 }

@@ -31,9 +31,16 @@ const uint8_t *port_region_read(port_region region) { return region < PORT_REGIO
 
 bool port_region_lasting(void) { return true; }
 
+/* Sector by sector: some chips take a tenth of a second for one, and the watchdog waits for half a second. */
 int port_region_erase(port_region region) {
   const size_t size = port_region_size(region);
-  return size > 0U && esp_partition_erase_range(partitions[region], 0, size) == ESP_OK ? 0 : -1;
+  for (size_t done = 0; done < size; done += partitions[region]->erase_size) {
+    port_watchdog_feed();
+    if (esp_partition_erase_range(partitions[region], done, partitions[region]->erase_size) != ESP_OK) {
+      return -1;
+    }
+  }
+  return size > 0U ? 0 : -1;
 }
 
 int port_region_write(port_region region, size_t offset, const uint8_t *from, size_t size) {

@@ -1,14 +1,15 @@
 /* A board that is a process of this computer.
  *
- *   firmware [--serial LINE] [--regions FOLDER] [--baud RATE] [--power-cut N[:BYTES]]
+ *   firmware [--serial LINE] [--regions FOLDER] [--baud RATE] [--power-cut N[:BYTES]] [--pins FILE]
  *
- * or by environment: STEPMAP_SERIAL, STEPMAP_REGIONS, STEPMAP_BAUD, STEPMAP_POWER_CUT.
+ * or by environment: STEPMAP_SERIAL, STEPMAP_REGIONS, STEPMAP_BAUD, STEPMAP_POWER_CUT, STEPMAP_PINS.
  *
  *   LINE     stdio (as it is without the option), fd:N, a device, or pty: opens a pseudo terminal and says which
  *   FOLDER   where the regions are files; without it they are memory that outlives a restart and no more, or the files
  *            whose numbers are in STEPMAP_FD_bank_a, …_bank_b, …_journal_a, …_journal_b
  *   RATE     bits a second at which bytes come in, whether anyone takes them or not; without it they wait for ever
  *   N:BYTES  the power goes during the N-th write or erase of a region, BYTES after its start; without BYTES half-way
+ *   FILE     shared memory with the pins of the motors (motors.c); without it the motors are ideal
  *
  * STEPMAP_RESET (power, pin, software, watchdog, brownout) says why it starts. The end of the serial line ends it. */
 #ifndef NATIVE_H

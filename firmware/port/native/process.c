@@ -13,10 +13,8 @@
 #include "port.h"
 
 static const char *const OPTIONS[][2] = {
-    {"--serial", "STEPMAP_SERIAL"},
-    {"--regions", "STEPMAP_REGIONS"},
-    {"--baud", "STEPMAP_BAUD"},
-    {"--power-cut", "STEPMAP_POWER_CUT"},
+    {"--serial", "STEPMAP_SERIAL"},       {"--regions", "STEPMAP_REGIONS"}, {"--baud", "STEPMAP_BAUD"},
+    {"--power-cut", "STEPMAP_POWER_CUT"}, {"--pins", "STEPMAP_PINS"},
 };
 static const char *const RESETS[] = {
     [PORT_RESET_POWER] = "power",       [PORT_RESET_PIN] = "pin",           [PORT_RESET_SOFTWARE] = "software",
@@ -30,7 +28,7 @@ static uint32_t watchdog_ms;
 void native_usage(const char *problem) {
   fprintf(stderr,
           "%s: %s\nusage: %s [--serial stdio|pty|fd:N|DEVICE] [--regions FOLDER] [--baud RATE] "
-          "[--power-cut N[:BYTES]]\n",
+          "[--power-cut N[:BYTES]] [--pins FILE]\n",
           program, problem, program);
   exit(NATIVE_EXIT_USAGE);
 }

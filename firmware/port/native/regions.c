@@ -1,5 +1,6 @@
 /* Regions: files that behave like flash, and a power supply that fails on request. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,14 @@ static bool lasting;
 static uint32_t operations_left; /* until the power goes; 0: it stays */
 static size_t cut_after;         /* bytes into that operation; SIZE_MAX: half of them */
 
-static void give_up(const char *what) {
-  perror(what);
+static void give_up(const char *folder, port_region region) {
+  const char *const why = strerror(errno);
+  if (folder) {
+    fprintf(stderr, "%s/%s: %s; --regions wants a folder that is there and can be written\n", folder, NAMES[region],
+            why);
+  } else {
+    fprintf(stderr, "%s: %s\n", NAMES[region], why);
+  }
   exit(NATIVE_EXIT_USAGE);
 }
 
@@ -44,11 +51,11 @@ static void map_region(const char *folder, port_region region) {
   const int fd = kept ? (int)native_number(variable, 0) : open_region(folder, region);
   const off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
   if (size < 0 || ftruncate(fd, (off_t)SIZES[region])) {
-    give_up(NAMES[region]);
+    give_up(folder, region);
   }
   void *content = mmap(NULL, SIZES[region], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (content == MAP_FAILED) {
-    give_up(NAMES[region]);
+    give_up(folder, region);
   }
   contents[region] = content;
   if ((size_t)size < SIZES[region]) {

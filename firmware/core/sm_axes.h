@@ -1,0 +1,23 @@
+/* The motors of the robot, real ones or those of messages, as the supervisor allows. */
+#ifndef SM_AXES_H
+#define SM_AXES_H
+
+#include <stdint.h>
+
+#include "sm_loop.h"
+
+extern const sm_motor_config sm_motors[SM_MOTORS];
+
+/* What the supervisor allows, done. After every event that may have changed it. */
+void sm_obey(sm_loop *l);
+
+/* Effort of an axis after dt_us more. */
+int32_t sm_effort(sm_loop *l, unsigned i, uint32_t dt_us);
+
+/* All real motors. */
+void sm_turn_motors(sm_loop *l, uint32_t dt_us);
+
+/* Takes in a measurement at rest, with these channels; the mean of SM_CALIBRATION of them is where the motors stand. */
+void sm_calibrate(sm_loop *l, uint32_t valid);
+
+#endif

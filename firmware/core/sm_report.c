@@ -1,0 +1,91 @@
+#include "sm_report.h"
+
+#include <string.h>
+
+#include "sm_select.h"
+
+void sm_say(sm_loop *l, uint32_t id, const void *payload) {
+  const int result = l->linked ? sm_link_send(&l->link, id, payload) : SM_EARGUMENT;
+  (void)result; /* what the line did not take is counted there */
+}
+
+void sm_say_text(sm_loop *l, uint8_t severity, const char *text) {
+  mavlink_log_t message = {.stamp_us = port_micros(), .severity = severity};
+  const size_t size = strlen(text);
+  memcpy(message.text, text, size < sizeof message.text ? size : sizeof message.text);
+  sm_say(l, MAVLINK_MSG_ID_LOG, &message);
+}
+
+/* Longer than the clock goes without beginning again. */
+static uint32_t uptime_ms(sm_loop *l) {
+  const uint32_t passed_ms = (port_micros() - l->uptime_us) / 1000U;
+  l->uptime_us += passed_ms * 1000U;
+  l->uptime_ms += passed_ms;
+  return l->uptime_ms;
+}
+
+void sm_say_heartbeat(sm_loop *l) {
+  mavlink_heartbeat_t m = {
+      .uptime_ms = uptime_ms(l),
+      .tick = l->tick,
+      .state = (uint8_t)l->supervisor.state,
+      .reason = (uint8_t)l->supervisor.reason,
+      .start = (uint8_t)port_reset_reason(),
+      .protocol = 1,
+  };
+  unsigned flags = SM_FIXED ? STEPMAP_FLAG_FIXED_POINT : 0U;
+  flags |= l->config->key != NULL ? STEPMAP_FLAG_HAS_KEY : 0U;
+  flags |= l->uploaded ? STEPMAP_FLAG_UPLOADED : 0U;
+  flags |= port_region_lasting() ? STEPMAP_FLAG_LASTING : 0U;
+  flags |= l->virtual_io ? STEPMAP_FLAG_VIRTUAL_IO : 0U;
+  flags |= l->virtual_time ? STEPMAP_FLAG_VIRTUAL_TIME : 0U;
+  flags |= l->supervisor.calibrated ? STEPMAP_FLAG_CALIBRATED : 0U;
+  m.flags = (uint16_t)flags;
+  memcpy(m.model, sm_model, sizeof m.model);
+  memcpy(m.schedule, l->schedule_name, sizeof m.schedule);
+  l->told = l->supervisor.state;
+  sm_say(l, MAVLINK_MSG_ID_HEARTBEAT, &m);
+}
+
+uint16_t sm_short_time(uint32_t us) { return (uint16_t)(us < UINT16_MAX ? us : UINT16_MAX); }
+
+mavlink_telemetry_t sm_telemetry(const sm_loop *l, uint32_t wait_us) {
+  mavlink_telemetry_t m = {
+      .stamp_us = l->virtual_time ? l->stamp_us : port_micros(),
+      .tick = l->tick,
+      .sequence = l->sequence,
+      .saturations = l->controller.lost - l->lost_before,
+      .gated = l->gated,
+      .wait_us = sm_short_time(wait_us),
+      .faults = l->faults,
+      .taken = (uint16_t)l->taken,
+      .state = (uint8_t)l->supervisor.state,
+      .reason = (uint8_t)l->supervisor.reason,
+  };
+  for (unsigned i = 0; i < SM_NZ && i < 8U; i++) {
+    m.innovation[i] = (l->taken >> i & 1U) ? sm_as_word(l->controller.e[i]) : 0;
+  }
+  for (unsigned i = 0; i < SM_AXES && i < 4U; i++) {
+    m.command[i] = sm_as_word(l->applied[i]);
+  }
+  for (unsigned i = 0; i < SM_NX && i < 16U; i++) {
+    m.estimate[i] = sm_as_word(l->controller.x[i]);
+  }
+  return m;
+}
+
+void sm_say_link_status(sm_loop *l) {
+  const sm_link_counts *n = &l->link.counts;
+  const mavlink_link_status_t m = {.received = n->received,
+                                   .noise = n->noise,
+                                   .damaged = n->damaged,
+                                   .bare = n->bare,
+                                   .forged = n->forged,
+                                   .replayed = n->replayed,
+                                   .unsaved = n->unsaved,
+                                   .elsewhere = n->elsewhere,
+                                   .sent = n->sent,
+                                   .unsent = n->unsent,
+                                   .overruns = port_overruns()};
+  sm_say(l, MAVLINK_MSG_ID_LINK_STATUS, &m);
+}
