@@ -30,7 +30,7 @@ $(STAMP): requirements.lock pyproject.toml | system
 	$(PIP) check
 	@touch $@
 
-demo: setup ## simulate and optimize; then let an emulated STM32F405 control a robot that a Kinect watches
+demo: setup ## optimize, generate, build, flash an emulated STM32F405, upload; it controls a robot that a Kinect watches
 	$(BIN)/stepmap demo
 	$(BIN)/stepmap bench examples/suspended_mass.toml --board stm32f405
 

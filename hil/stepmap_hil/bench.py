@@ -24,15 +24,17 @@ from stepmap.errors import LinkError, StepmapError
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
+from stepmap_hil.arrivals import Arrivals
 from stepmap_hil.board import Board
 from stepmap_hil.dialect import Message
 from stepmap_hil.faults import Result
 from stepmap_hil.injector import MOVING, Course, Injector, judge
 from stepmap_hil.link import Link
+from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.plant import Plant
 from stepmap_hil.reasons import Reason, explain
 from stepmap_hil.record import Recorder
-from stepmap_hil.sensors import Seen, Sensor
+from stepmap_hil.sensors import Seen, Sensor, SensorError
 from stepmap_hil.session import VIRTUAL, Sent, Session
 from stepmap_hil.words import Words
 
@@ -78,11 +80,13 @@ class Run:
     job: str
     board: str
     mode: str
+    plant: str = "simulated"
     rows: list[Row] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     misses: int = 0
     ended: str = ""
+    broken: bool = False  # it ended because the bench itself could not go on
 
     def digest(self) -> str:
         """Of all that does not depend on the clock: the same for one seed on every board."""
@@ -130,23 +134,26 @@ class Bench:
         recorder: Recorder | None = None,
         injector: Injector | None = None,
         hardware: Board | None = None,
+        arrivals: Arrivals | None = None,
+        onlooker: Onlooker | None = None,
     ) -> None:
         self.job, self.controller, self.plant, self.sensor = job, controller, plant, sensor
         self.words = Words.parse(controller.description())
         self.session = Session(link, self.words, options=OPTIONS[mode], log=self._sent)
         self.period = controller.program.period
         self.substeps, self.recorder, self.injector, self.hardware = substeps, recorder, injector, hardware
+        self.arrivals = arrivals
+        self.onlooker = onlooker or Onlooker()
         self.run = Run(job.name, board, mode)
         self.time = 0.0
         self.started: float | None = None
         self.last: Row | None = None
         self.quiet = 0  # ticks without telemetry
+        self.lost = ""  # why the sensor is gone
         self._pending: deque[_Look] = deque()
         self._begun = time.perf_counter()
         self._moved = False
         self._beat: Message | None = None
-        # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
-        self._heeds = injector is None or all(fault.kind != "cut" for fault in injector.faults)
         self._sure = True  # the board answers encoders
         self._path: list[tuple[float, Array]] = []  # of the robot while running
 
@@ -171,6 +178,7 @@ class Bench:
         self._moved = True
         self.session.ready(beat)
         self.session.calibrate(self._look, self._counts())
+        self._require_consent()
         self.session.arm()
         self.event("armed")
         self._begun = time.perf_counter() - self.time
@@ -183,6 +191,7 @@ class Bench:
 
     def go(self, ticks: int, watch: Watch | None = None) -> Run:
         """Runs the schedule for some ticks, then stops; a run that the board ends is watched a little longer."""
+        self._require_consent()
         self.started = self.time
         self._begin_faults()
         self.session.run()
@@ -192,15 +201,18 @@ class Bench:
         over, end = None, np.inf
         for _ in range(ticks):
             self.tick(running=True)
-            if watch is not None and self.last is not None and not watch(self.last):
+            watched = watch is None or self.last is None or watch(self.last)
+            if not watched or self.onlooker.stops():
                 self.run.ended = STOPPED
                 break
             if self.recorder is not None and self.recorder.failed is not None:
                 self.run.ended = f"the recording could not go on: {self.recorder.failed.strerror}"
+                self.run.broken = True
                 break
             if (over := self._over()) is not None:
                 end = self.time - self.started
-                self.run.ended = f"{over[0]}: {explain(Reason[over[1].upper()])}"
+                self.run.ended = self.lost or f"{over[0]}: {explain(Reason[over[1].upper()])}"
+                self.run.broken = bool(self.lost)
                 self.event(self.run.ended)
                 for _ in range(AFTER):
                     self.tick(running=True)
@@ -211,18 +223,30 @@ class Bench:
             self.run.results += judge(self.injector.faults, self._course(over, end))
         return self.run
 
+    def _require_consent(self) -> None:
+        if self.onlooker.stops():
+            raise LinkError(f"{STOPPED} before the run began: the robot has not moved")
+
     def _end(self) -> None:
+        if self.injector is not None and self.run.ended == STOPPED:
+            self.injector.mend()  # no fault that was asked for keeps a robot from being stopped
         try:
             self.session.stop()
             self.event("stopped")
         except LinkError:
-            if self.injector is None:
+            if self.injector is None or not self.injector.faults:
                 raise
             self.event("the command to stop was not answered")
         self._moved = False
 
     def _over(self) -> tuple[str, str] | None:
-        """(state, reason) where the board has ended the run; one that keeps silent is asked."""
+        """(state, reason) where the board has ended the run; one that keeps silent is asked.
+
+        Without a sensor the run is ended from here.
+        """
+        if self.lost:
+            answer = self.session.stop()
+            return _told(answer.state, answer.reason)
         if self.quiet and self.quiet % SILENT == 0:
             try:
                 answer = self.session.stop(timeout=0.5)
@@ -254,18 +278,14 @@ class Bench:
         if running:
             self._begin_faults()
         begun, before = time.perf_counter(), len(self.run.rows)
-        seen = self.sensor.look(self.plant, self.time)
-        delay = 0.0
-        if self.injector is not None and running:
-            seen, delay = self.injector.see(seen), self.injector.delay()
-        words = self.words.encode("measurement", seen.z)
-        truth, coordinates = self.plant.readings(), self.plant.coordinates.copy()
+        late = jitter > 0.5e3 * self.period  # a camera has a newer frame soon; to look at this one delays that, too
+        seen = None if late else self._frame()
+        self.run.misses += late and running
+        coordinates = self.plant.coordinates.copy()
         if running:
             self._path.append((self.time, coordinates[self.plant.nd :]))
-        if jitter <= 0.5e3 * self.period:
-            self._pending.append(_Look(self.time + delay, begun, jitter, seen, words, truth, coordinates))
-        elif running:  # an old frame helps nobody: a camera has a newer one by now
-            self.run.misses += 1
+        if seen is not None:
+            self._hand_on(seen, begun, jitter, coordinates, running)
         for _ in range(self.substeps):
             self._measure(running)
             self._move(running)
@@ -273,16 +293,38 @@ class Bench:
         self.quiet = 0 if heard else self.quiet + 1
         return self.last if heard else None
 
+    def _frame(self) -> Seen | None:
+        """What the sensor sees; nothing from when it is gone."""
+        if self.lost:
+            return None
+        try:
+            return self.sensor.look(self.plant, self.time)
+        except SensorError as error:
+            if self.started is None:  # nothing has moved yet
+                raise
+            self.lost = str(error)
+            return None
+
+    def _hand_on(self, seen: Seen, begun: float, jitter: float, coordinates: Array, running: bool) -> None:
+        """Puts a measurement on its way to the board."""
+        delay = 0.0 if self.arrivals is None else self.arrivals.next()
+        if self.injector is not None and running:
+            seen, delay = self.injector.see(seen), delay + self.injector.delay()
+        words, truth = self.words.encode("measurement", seen.z), self.plant.readings()
+        self._pending.append(_Look(self.time + delay, begun, jitter, seen, words, truth, coordinates))
+
     def _begin_faults(self) -> None:
         if self.injector is None or self.started is None:
             return
         for fault in self.injector.begin(self.time - self.started, self.plant):
-            self.event(f"fault: {fault.kind}")
+            self.event(f"fault{' by hand' * fault.by_hand}: {fault.kind}")
             if fault.kind == "reset" and self.hardware is not None:
                 self.hardware.reset()
                 self._beat = self.session.link.connect()
                 self._sent(Sent("reset", self.session.stamp_us))
                 self._sure = False
+            elif fault.kind == "unplugged":
+                self.sensor.unplug()
 
     def _measure(self, running: bool) -> None:
         """Sends measurements that are due, and hears what the board makes of them."""
@@ -313,7 +355,8 @@ class Bench:
         self.time += seconds
         for message in self.session.ticks():
             self._keep(message, None, running)
-        if self._heeds:
+        # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
+        if self.injector is None or not self.injector.cuts:
             self._beat = self.session.told() or self._beat
 
     def _wait(self, until: float) -> float:
@@ -360,6 +403,7 @@ class Bench:
         )
         self.run.rows.append(row)
         self.last = row
+        self.onlooker.hear(row, message)
         if self.recorder is not None:
             self.recorder.write("/tick", self.time, **vars(row))
             estimate = self.words.decode("estimate", row.estimate)
@@ -370,6 +414,7 @@ class Bench:
 
     def event(self, text: str) -> None:
         self.run.events.append((self.time, text))
+        self.onlooker.event(self.time, text)
         if self.recorder is not None:
             self.recorder.write("/event", self.time, at=self.time, text=text)
 

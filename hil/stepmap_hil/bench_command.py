@@ -15,7 +15,7 @@ import typer
 import stepmap
 from stepmap import jobs
 from stepmap.cli.output import complain, console, figures, working
-from stepmap.errors import LinkError
+from stepmap.errors import LinkError, ModelError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.jobs.stage import digest_data, digest_sources
@@ -24,13 +24,19 @@ from stepmap_codegen import generate as generation
 from stepmap_codegen.commands import solution
 from stepmap_hil import build as building
 from stepmap_hil import key as keys
-from stepmap_hil import results
+from stepmap_hil import results, sensors
 from stepmap_hil import run as running
 from stepmap_hil.bench import STOPPED, Run
-from stepmap_hil.bench_progress import progress
+from stepmap_hil.bench_progress import part_done, progress
+from stepmap_hil.faults import offered as by_hand_faults
 from stepmap_hil.faults import read_faults
+from stepmap_hil.flash import flash_emulated
 from stepmap_hil.live_watch import live as live_page
+from stepmap_hil.onlooker import Onlooker
+from stepmap_hil.operators import Terminal, Unattended
+from stepmap_hil.priority import keep_time
 from stepmap_hil.record import Recorder
+from stepmap_hil.rig import RigFile, read_rig
 from stepmap_hil.settings import read_settings
 
 NAME = "bench"
@@ -47,14 +53,14 @@ class Mode(Enum):
     REALTIME = "realtime"
 
 
-class SensorName(Enum):
-    KINECT = "kinect"
-    GAUSSIAN = "gaussian"
+SensorName = Enum("SensorName", {name: name for name in sensors.names()}, type=str)  # type: ignore[misc]
 
 
 def bench(
     file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")],
-    board: Annotated[BoardName, typer.Option(help="The board: a process, or an emulated chip.")] = BoardName.NATIVE,
+    board: Annotated[
+        BoardName | None, typer.Option(help="The board: a process (as without this option), or an emulated chip.")
+    ] = None,
     port: Annotated[str | None, typer.Option(help="Serial port of a real board, flashed with this job.")] = None,
     sensor: Annotated[SensorName | None, typer.Option(help="What sees the plant. Usually as the job says.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 1,
@@ -66,6 +72,13 @@ def bench(
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Key of the board; emulated ones get their own.")
     ] = None,
+    rig_file: Annotated[
+        Path | None,
+        typer.Option("--rig", metavar="FILE", help="Port, camera, limits (TOML); docs/rigs.md describes it."),
+    ] = None,
+    unattended: Annotated[
+        bool, typer.Option("--unattended", help="With a real robot: do not ask, and do not heed keys.")
+    ] = False,
     live: Annotated[bool, typer.Option("--live", help="Show the run in a browser, on this computer only.")] = False,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
@@ -80,37 +93,75 @@ def bench(
         if sensor is not None:
             settings = replace(settings, sensor=sensor.value)
         wrong = read_faults(faults) if faults is not None else ()
-    controller, generated, source = _controller(job, file, build)
+        place = read_rig(rig_file) if rig_file is not None else RigFile()
+        _require_possible(place, faults)
+        board_name = board.value if board is not None else place.board or "native"
+        port, key = port or place.port, key or place.key
+        timing = "realtime" if place.real else mode.value
+    controller, generated, source = controller_of(job, file, build)
     secret_file = key or own_key(build / job.name)
     secret = keys.read(secret_file)
-    made, program = firmware(job, generated, building.Choices(board.value, secret_file), secret, build)
-    rig = running.Rig(job, controller, program, settings, secret, seed, port, mode.value, wrong)
+    made, program = firmware(job, generated, building.Choices(board_name, secret_file), secret, build)
+    rig = running.Rig(job, controller, program, settings, secret, seed, port, timing, wrong, file=place)
+    if timing == "realtime":
+        keep_time()
     inputs = {
         "build": made.digest,
-        "settings": digest_data(repr((settings, seed, port, mode.value, wrong))),
+        "settings": digest_data(repr((settings, seed, port, timing, wrong, place))),
         "hil": digest_sources("stepmap_hil", ["."]),
     }
     stage = Stage(NAME, job.name, build, inputs, {"stepmap": stepmap.__version__})
     stage.prepare()
-    other = _with_banks(rig, generated, secret_file, build) if open_loop else None
-    with tempfile.TemporaryDirectory(dir=stage.folder.parent) as temporary, _kept(stage, Path(temporary)) as recording:
+    other = _with_banks(rig, generated, secret_file, build) if open_loop and not place.real else None
+    offered = [] if place.real else by_hand_faults(motors=bool(job.system.kinematic), reset=port is None)
+    with (
+        live_page(f"{job.name} on {board_name}", job, controller, offered)
+        if live
+        else nullcontext(Onlooker()) as onlooker,
+        tempfile.TemporaryDirectory(dir=stage.folder.parent) as temporary,
+        _kept(stage, Path(temporary)) as recording,
+    ):
+        rig = _flashed(rig, Path(temporary))
         with Recorder(recording, rig.about(), source.attachments()) as recorder:
-            with (
-                progress("closed loop", job.steps, controller) as told,
-                live_page(f"{job.name} on {board.value}", controller, told) if live else nullcontext(told) as watch,
-            ):
-                closed = running.closed_loop(rig, recorder, lambda text: None, watch)
+            with progress("closed loop", job.steps, controller) as told:
+                if place.real:
+                    with Unattended() if unattended else Terminal() as operator:
+                        closed = running.real_robot(rig, operator, recorder, told, onlooker)
+                else:
+                    closed = running.closed_loop(rig, recorder, onlooker.say, told, onlooker)
+            _require_recorded(recorder)
             opened = None
-            if other is not None:
+            if other is not None and not closed.broken:
                 with working("open loop"):
                     opened = running.open_loop(other, lambda text: None)
             known = results.facts(rig, stage.folder.parent / ".count")
             results.complete(recorder, closed, opened, known)
+        _require_recorded(recorder)
         with working("drawing"):
             summary = results.leave(stage, controller, closed, opened, known, recording)
-    rows = [*results.table(summary), ("report", str(stage.folder / "report.html"))]
-    console().print(figures(rows, title=job.name))
+        rows = [*results.table(summary), ("report", str(stage.folder / "report.html"))]
+        console().print(figures(rows, title=job.name))
     _require(closed, summary)
+
+
+def _require_possible(rig: RigFile, faults: Path | None) -> None:
+    """Raises where a real robot is to do what only a simulated one can."""
+    if rig.real and faults is not None:
+        raise ModelError("--faults: a real robot has its own; faults are for a plant that is simulated")
+
+
+def _flashed(rig: running.Rig, folder: Path) -> running.Rig:
+    """An emulated chip gets its firmware as a real one does; QEMU then boots what is in its flash."""
+    board = rig.firmware.board
+    if rig.port is not None or board == "native":
+        return rig
+    with part_done(f"flashing {board}") as told:
+        return replace(rig, flashed=flash_emulated(board, rig.firmware.image, folder, told))
+
+
+def _require_recorded(recorder: Recorder) -> None:
+    if recorder.failed is not None:
+        raise LinkError(f"the run ended early: the recording could not go on: {recorder.failed.strerror}")
 
 
 def _require(closed: Run, summary: Mapping[str, Any]) -> None:
@@ -118,7 +169,7 @@ def _require(closed: Run, summary: Mapping[str, Any]) -> None:
     bad = [result for result in summary["fault_results"] if not result["ok"]]
     if bad:
         raise LinkError(f"{len(bad)} of {len(summary['fault_results'])} faults were not taken as expected")
-    if closed.ended not in ("", STOPPED) and not closed.results:
+    if closed.broken or (closed.ended not in ("", STOPPED) and not closed.results):
         raise LinkError(f"the run ended early: {closed.ended}")
 
 
@@ -136,7 +187,7 @@ def _kept(stage: Stage, folder: Path) -> Iterator[Path]:
         raise
 
 
-def _controller(job: Job, file: Path, build: Path) -> tuple[Controller, Stage, running.Source]:
+def controller_of(job: Job, file: Path, build: Path) -> tuple[Controller, Stage, running.Source]:
     """The controller of a job, its code written if it has changed."""
     solved = optimum.stage(job, build)
     choices = generation.read_choices(file)
@@ -146,7 +197,7 @@ def _controller(job: Job, file: Path, build: Path) -> tuple[Controller, Stage, r
         stage = generation.stage(job, solved, choices, build)
         if not stage.unchanged():
             generation.write(stage, made)
-    return made, stage, running.Source(file.read_bytes(), dict(job.files), trajectory, gains)
+    return made, stage, running.Source(file.read_bytes(), {**job.files, **choices.files}, trajectory, gains)
 
 
 def firmware(

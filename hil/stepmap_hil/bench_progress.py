@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -15,6 +15,17 @@ from stepmap_hil import dialect
 from stepmap_hil.bench import Row, Watch, reference
 
 PATIENCE = 2.0  # s before anything is shown
+
+
+@contextmanager
+def part_done(text: str) -> Iterator[Callable[[float], None]]:
+    """Something to call with the part that is done: shows a bar while the block runs, on a terminal."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as shown:
+        task = shown.add_task(text, total=1.0)
+        yield lambda part: shown.update(task, completed=part)
 
 
 @contextmanager

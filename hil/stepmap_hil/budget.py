@@ -14,7 +14,7 @@ CALLGRAPH = "-fcallgraph-info=su"  # what gcc needs to be told for `measure`
 CHIPS = {"stm32f405": "cortex-m4f", "stm32f100": "cortex-m3"}
 EXCEPTION = {"stm32f405": 108, "stm32f100": 36}  # bytes that an interrupt puts on the stack, with alignment; FPU: more
 HANDLERS = ("tick_handler", "serial_handler")  # of equal priority: they do not interrupt each other
-POINTERS = {"sm_link_send": "sm_loop.c:output", "sm_upload_take": "sm_loop.c:check_schedule"}  # what they call
+POINTERS = {"sm_link_send": "sm_loop.c:output", "sm_upload_take": "sm_check_schedule"}  # what they call
 SECTION = re.compile(r"^\.(text|data|bss|noinit)\s+(\d+)", re.MULTILINE)
 
 

@@ -23,9 +23,11 @@ import stepmap
 from stepmap.errors import ModelError, ToolchainError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs.stage import digest, versions
+from stepmap_codegen import kept
 from stepmap_codegen.toolchain import TARGETS, tools
 from stepmap_hil import budget
 from stepmap_hil.budget import Budget
+from stepmap_hil.guarded import guarded
 from stepmap_hil.key import Key
 
 BOARDS = ("stm32f405", "stm32f100", "native", "esp32", "esp32c3")
@@ -138,6 +140,8 @@ def build(made: Stage, generated: Path, choices: Choices, progress: Progress | N
             if file.name in ("program", "firmware.elf") or file.suffix == ".bin":
                 shutil.copy(file, folder / file.name)  # without its time, which says nothing about its content
                 (folder / file.name).chmod(0o700 if file.name == "program" else 0o600)  # the key is inside
+        if (generated / kept.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
+            shutil.copy(generated / kept.FILE, folder / kept.FILE)
         summary = _summary(choices, generated, _budget(choices.board, built, run))
         (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     return Firmware(made.folder, choices.board)
@@ -197,6 +201,8 @@ REMEDIES = {
     "choose a larger board",
     "arm-none-eabi-gcc: not found": TARGETS["cortex-m3"].install,
     "commands, and boards have": "give the system fewer inputs",
+    "Failed to open port": "see that the port is there, that no other program uses it, and that your user may: group "
+    "dialout",
     "Failed to init device": "set BOOT0 high, press reset, and see that no other program uses the port",
     "stm32flash: not found": "apt-get install stm32flash",
 }
@@ -221,11 +227,10 @@ def _environment(made: Stage, generated: Path, choices: Choices) -> dict[str, st
 def _run(command: list[str], root: Path, environment: Mapping[str, str], progress: Progress) -> tuple[int, str]:
     """Exit code and all that was printed. Files are for their owner alone: objects hold the key."""
     lines: list[str] = []
-    with subprocess.Popen(
+    with guarded(
         command,
         cwd=root,
         env=environment,
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -233,13 +238,9 @@ def _run(command: list[str], root: Path, environment: Mapping[str, str], progres
         umask=0o077,
     ) as process:
         assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                doing = WORKING.match(line)
-                if doing:
-                    progress(f"{doing[1].lower()} {Path(doing[2]).name}")
-        except BaseException:
-            process.kill()
-            raise
+        for line in process.stdout:
+            lines.append(line)
+            doing = WORKING.match(line)
+            if doing:
+                progress(f"{doing[1].lower()} {Path(doing[2]).name}")
     return process.returncode, "".join(lines)

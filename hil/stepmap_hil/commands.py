@@ -1,4 +1,4 @@
-"""``stepmap build``, ``flash``, ``upload``, ``monitor`` and ``key``."""
+"""``stepmap build``, ``flash``, ``upload``, ``monitor``, ``stop`` and ``key``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from stepmap.errors import LinkError, ModelError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap_codegen import generate as generation
+from stepmap_codegen import kept
 from stepmap_codegen.commands import generate
 from stepmap_hil import build as building
 from stepmap_hil import flash as flashing
@@ -28,10 +29,12 @@ from stepmap_hil import key as keys
 from stepmap_hil import upload as uploading
 from stepmap_hil.boards import SerialBoard
 from stepmap_hil.build import BOARDS, Choices, Firmware
-from stepmap_hil.dialect import Message, value
+from stepmap_hil.dialect import Message, value, word
+from stepmap_hil.image import require_image
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
 from stepmap_hil.monitor import Monitor
+from stepmap_hil.reasons import explain
 from stepmap_hil.words import Words
 
 BoardName = Enum("BoardName", {name: name for name in BOARDS}, type=str)  # type: ignore[misc]
@@ -48,6 +51,8 @@ PortOption = Annotated[
 ]
 PATIENCE = 5.0  # s for an answer
 REFRESH = 0.1  # s
+SETTLE = 0.5  # s for motors to come to rest before they are switched off
+KEPT = "a schedule uploaded for the same model stays in use; stepmap monitor says which one is"
 
 
 def build(
@@ -90,18 +95,22 @@ def flash(
     flashing.require(name)
     if file is not None and image is not None:
         raise ModelError("--image: give a job or an image, not both")
-    place = flashing.find_port(port)
     if file is None:
         given = flashing.find_image(name, build) if image is None else image
+        require_image(name, given)
+        place = flashing.find_port(port)
         with working(f"flashing {given}"):
             flashing.flash_image(name, given, place)
     else:
+        place = flashing.find_port(port)  # before anything takes time
         choices = Choices(name, _key_file(key), system, registry)
         generated, made = _build(file, choices, build)
         given = Firmware(made.folder, name).image
         with _doing(f"flashing {name}") as progress:
             flashing.flash_job(made, generated.folder, choices, place, progress)
     console().print(f"flashed: {given}, {given.stat().st_size} bytes, into {name} at {place}", soft_wrap=True)
+    if name != "stm32f100":  # which has no memory for one
+        console().print(KEPT, soft_wrap=True)
 
 
 def upload(
@@ -129,11 +138,12 @@ def upload(
                 link, blob, secret, progress=lambda done, total: bar.update(task, completed=done, total=total)
             )
         beat = _after(link, report.digest)
+    sent = f"{report.chunks} chunks, {report.repeated} of them again, in {report.seconds:.1f} s"
     rows = [
         ("schedule", f"{report.size} bytes, {report.digest.hex()[:16]}"),
-        ("sent", f"{report.chunks} chunks, {report.repeated} of them again, in {report.seconds:.1f} s"),
+        ("sent", "nothing: already in use" if report.in_use else sent),
     ]
-    if report.resumed_at:
+    if report.resumed_at and not report.in_use:
         rows.append(("resumed", f"at {report.resumed_at} bytes"))
     if not beat.flags & value("STEPMAP_FLAG_LASTING"):
         rows.append(("lasts", "until the board loses power"))
@@ -153,28 +163,61 @@ def monitor(
     Without a key it only listens, and nothing it shows can be relied upon. It commands nothing.
     """
     secret = None if _key_file(key) is None else _need_key(key)
+    if secret is None:
+        complain("no key: it only listens, and nothing it shows is checked (--key FILE)", kind="warning")
     words = None if job is None else Words.read(_generate(job, build)[1].folder)
     with _linked(port, secret, system) as link:
+        watched = Monitor(link, words)
+        news: list[str] = []
         if secret is not None:
             with working(f"connecting to board {system}"):
-                link.connect(PATIENCE)
-        watched = Monitor(link, words)
+                news += watched.take(link.connect(PATIENCE))
         end = None if seconds is None else time.monotonic() + seconds
         screen = Console(highlight=False)
         with Live(console=screen, auto_refresh=False) if screen.is_terminal else _nothing() as live:
             try:
-                while end is None or time.monotonic() < end:
-                    news = watched.hear(REFRESH)
+                while True:
                     if live is not None:
                         live.update(watched.table(), refresh=True)
                     for line in news if live is None else ():
                         print(line, flush=True)
+                    if end is not None and time.monotonic() >= end:
+                        break
+                    news = watched.hear(REFRESH)
             except KeyboardInterrupt:
                 pass  # how it is meant to end
         if live is None:
             console().print(watched.table())
         if watched.beat is None:
             raise LinkError(f"no heartbeat of board {system} came from {port}: is it powered, and is this its port?")
+
+
+def stop(
+    port: PortOption,
+    key: KeyOption = None,
+    system: SystemOption = 1,
+    restart: Annotated[bool, typer.Option("--restart", help="Restart the board afterwards.")] = False,
+) -> None:
+    """Stop whatever a board does and make it idle: it ramps to a stop, then its motors are switched off.
+
+    A fault is reset, and shown first. Motors that are off hold no load.
+    """
+    secret = _need_key(key)
+    with _linked(port, secret, system) as link:
+        with working(f"stopping board {system}"):
+            answer = link.command("stop", timeout=PATIENCE)
+        state = word("STEPMAP_STATE", answer.state)
+        if state in ("stopped", "fault"):
+            console().print(f"board {system} was in {state}: {explain(answer.reason)}", soft_wrap=True)
+            time.sleep(SETTLE if state == "stopped" else 0.0)
+            answer = link.command("reset_fault")
+        if restart:
+            with working(f"restarting board {system}"):
+                answer = _restarted(link)
+    state = word("STEPMAP_STATE", answer.state)
+    if state != "idle":
+        raise LinkError(f"board {system} does not become idle, it is in {state}: {explain(answer.reason)}")
+    console().print(f"board {system} is idle: {explain(answer.reason)}", soft_wrap=True)
 
 
 def key(
@@ -280,7 +323,28 @@ def _require_model(beat: Message, words: Words, file: Path, out: Path) -> None:
         raise LinkError(
             f"board {beat.system} runs model {runs.hex()}{_whose(runs, out)}, and {file} is model {words.model.hex()}: "
             f"flash this job's firmware first (stepmap flash {file} --board ...), or upload the job the board is for"
+            f"{_keeping(runs, words, file, out)}"
         )
+
+
+def _keeping(model: bytes, words: Words, file: Path, out: Path) -> str:
+    """How a job of the same system gets the model that the board runs: by the formats of its firmware."""
+    if words.scalar != "fixed32":
+        return ""
+    places = [*sorted(out.glob(f"*/build-*/{kept.FILE}")), *sorted(out.glob(f"*/generate/{kept.FILE}"))]
+    for path in places:
+        try:
+            known = kept.unpack(path.read_bytes(), str(path))
+        except (OSError, ModelError):
+            continue
+        if known.model == model.hex():
+            beside = file.with_suffix(f".{kept.FILE}").name
+            how = f'cp {path} {file.with_name(beside)}, and formats = "{beside}" in [codegen]'
+            return f"; to keep the formats of the board: {how}" if known.system == words.system else ""
+    return (
+        "; a job that differs in weights, reference or duration alone can keep the formats of the board's firmware: "
+        f"{kept.FILE} of its build folder, as formats in [codegen]"
+    )
 
 
 def _whose(model: bytes, out: Path) -> str:
@@ -299,6 +363,17 @@ def _after(link: Link, digest: bytes) -> Message:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         beat = link.receive("HEARTBEAT", timeout=1.0)
-        if beat is not None and beat.system == link.target and bytes(beat.schedule) == digest[: len(beat.schedule)]:
+        if beat is not None and link.believes(beat) and bytes(beat.schedule) == digest[: len(beat.schedule)]:
             return beat
     raise LinkError(f"board {link.target} took the schedule but does not use it: upload again")
+
+
+def _restarted(link: Link) -> Message:
+    """The heartbeat of a board that has started after it was told to."""
+    begun = time.monotonic()
+    link.command("restart")
+    while time.monotonic() - begun < 2 * PATIENCE:
+        beat = link.connect(PATIENCE)
+        if beat.uptime_ms < 1000 * (time.monotonic() - begun):
+            return beat
+    raise LinkError(f"board {link.target} was told to restart but has not: press its reset, or switch it off and on")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ LINE = ("dropped", "overtaken", "duplicated", "corrupted")
 """Happen to frames on the serial line."""
 UPLOADS = ("wrong_schedule", "brown_out")
 """Happen before the run, while the schedule is uploaded."""
-KINDS = (*LINE, "delayed", "jump", "occluded", "cut", "reset", "stuck", "encoder", *UPLOADS)
+KINDS = (*LINE, "delayed", "jump", "occluded", "cut", "reset", "stuck", "encoder", "unplugged", *UPLOADS)
 FRAMES = {
     "measurement": ("MEASUREMENT",),
     "telemetry": ("TELEMETRY",),
@@ -61,6 +61,7 @@ class Fault:
     channels: tuple[str, ...] = ()  # all where empty
     axis: int = 0
     expect: Expectation = Expectation()
+    by_hand: bool = False  # somebody made it happen while the run went on
 
     @property
     def amount(self) -> float:
@@ -154,9 +155,40 @@ USUAL = {
     "reset": Expectation("idle", "booted"),
     "stuck": Expectation("fault", "motor_following"),
     "encoder": Expectation("fault", "motor_encoder"),
+    "unplugged": Expectation("stopped", "stop_command", within=STOP, rest=STOP),
     "wrong_schedule": Expectation("refused", "model"),
     "brown_out": Expectation("running"),
 }
+
+
+BY_HAND = {
+    "link cut 0.15 s": Fault("cut", seconds=0.15),
+    "link cut 1 s": Fault("cut", seconds=1.0),
+    "sensor jump": Fault("jump", count=3),
+    "6 frames lost": Fault("dropped", count=6),
+    "occluded 0.2 s": Fault("occluded", seconds=0.2),
+    "occluded 1 s": Fault("occluded", seconds=1.0),
+    "motor stuck": Fault("stuck"),
+    "encoder jump": Fault("encoder"),
+    "board reset": Fault("reset"),
+}
+"""Faults that make sense at any moment of a run, by what is written on their buttons."""
+MOTORS = ("stuck", "encoder")
+
+
+def by_hand(name: str, at: float = 0.0) -> Fault:
+    """A fault of `BY_HAND`, with what is usually expected of it."""
+    fault = BY_HAND[name]
+    return replace(fault, at=at, expect=expected(fault), by_hand=True)
+
+
+def offered(*, motors: bool, reset: bool) -> list[str]:
+    """Names of `BY_HAND` that a run can have: with simulated motors, and a board that can be reset."""
+    return [
+        name
+        for name, fault in BY_HAND.items()
+        if (motors or fault.kind not in MOTORS) and (reset or fault.kind != "reset")
+    ]
 
 
 @dataclass(frozen=True)
@@ -168,9 +200,11 @@ class Result:
     expected: str
     seen: str
     ok: bool
+    by_hand: bool = False
 
     def document(self) -> dict[str, Any]:
-        return asdict(self)
+        """For the summary; only faults by hand say so."""
+        return {name: value for name, value in asdict(self).items() if name != "by_hand" or value}
 
 
 def require_known(faults: Sequence[Fault], channels: Sequence[str], axes: int) -> None:
@@ -179,5 +213,5 @@ def require_known(faults: Sequence[Fault], channels: Sequence[str], axes: int) -
         for name in fault.channels:
             if name not in channels:
                 raise ModelError(f"faults: no channel is called {name!r}; there are {', '.join(channels)}")
-        if fault.kind in ("stuck", "encoder") and not 0 <= fault.axis < axes:
+        if fault.kind in MOTORS and not 0 <= fault.axis < axes:
             raise ModelError(f"faults: there is no axis {fault.axis}; this job has {axes} with motors")

@@ -119,9 +119,8 @@ class FaultyPort:
         return None
 
     def _note(self, frame: bytes, name: str, tokens: set[int]) -> None:
-        message = dialect.decode(frame)
-        if message.name == name:
-            tokens.add(int(message.token))
+        if dialect.frame_id(frame) == dialect.value(f"MAVLINK_MSG_ID_{name}"):
+            tokens.add(int(dialect.decode(frame).token))
 
     def close(self) -> None:
         self.inner.close()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepmap.arrays import Array
 from stepmap_codegen import Controller
 from stepmap_hil.summary import Series
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAST = 2.0  # s, the part that Fig. 2 shows
+WIDER = 2.2  # times: the panel with a whole path, than that with its end
 
 
 def _axes(rows: int, height: float) -> tuple[Figure, list[Axes]]:
@@ -50,41 +52,83 @@ def _finish(axes: Sequence[Axes]) -> None:
 
 
 def setpoint(controller: Controller, closed: Series, opened: Series | None) -> Figure:
-    """The last two seconds in the plane, at the set point (Fig. 2)."""
-    from stepmap.plots.style import COLORS, FAINT, INK
+    """Paths in the plane, and their last two seconds at the set point; open loop above closed loop (Fig. 2)."""
+    from stepmap.plots.style import COLORS, FAINT, INK, blank
 
-    made, (axis,) = _axes(1, 4.2)
-    for s, color, label in ((opened, COLORS[1], "open loop"), (closed, COLORS[0], "closed loop")):
-        if s is not None:
-            late = s.time >= s.time[-1] - LAST
-            axis.plot(s.coordinates[late, 0], s.coordinates[late, 1], color=color, linewidth=1.4, label=label)
+    trials = [(closed, COLORS[0], "closed loop")]
+    if opened is not None:
+        trials.insert(0, (opened, COLORS[1], "open loop"))
+    names = [f"{c.name} [{c.unit}]" if c.unit else c.name for c in controller.plant.step.system.dynamic]
+    everything = np.vstack([closed.reference[:, :2], *(s.coordinates[:, :2] for s, _, _ in trials)])
+    low, size = everything.min(axis=0), np.maximum(np.ptp(everything, axis=0), 1e-3)
+    shape = min(max(size[1] / size[0], 0.2), 0.7)
+    made = blank(9.2, len(trials) * (0.75 + 6.0 * shape))
+    axes = made.subplots(len(trials), 2, width_ratios=(WIDER, 1.0), squeeze=False)
     target = closed.reference[-1, :2]
-    axis.plot(*target, marker="+", markersize=14, color=INK, linestyle="none", label="set point")
-    axis.plot(closed.reference[:, 0], closed.reference[:, 1], color=FAINT, linewidth=0.8, zorder=0)
-    names = [f"{c.name} [{c.unit}]" for c in controller.plant.step.system.dynamic]
-    axis.set_xlabel(names[0])
-    axis.set_ylabel(names[1])
-    axis.set_aspect("equal")
-    spread = [np.abs(s.coordinates[s.time >= s.time[-1] - LAST, :2] - target).max() for s in (opened, closed) if s]
-    reach = 1.3 * max(*spread, 0.01) if len(spread) > 1 else 1.3 * max(spread[0], 0.01)
-    axis.set_xlim(target[0] - reach, target[0] + reach)
-    axis.set_ylim(target[1] - reach, target[1] + reach)
-    axis.legend(loc="upper right")
+    # Both panels of a row have one height, and panels of a column one scale.
+    around = np.array([1.0, WIDER * shape])
+    around = around * 1.15 * max(0.002, *(float((np.abs(_late(s) - target) / around).max()) for s, _, _ in trials))
+    for (whole, near), (s, color, name), letter in zip(axes, trials, "ab", strict=False):
+        whole.plot(*closed.reference[:, :2].T, color=FAINT, linewidth=3, alpha=0.6, label="reference")
+        whole.plot(*s.coordinates[:, :2].T, color=color, linewidth=0.9, label="path")
+        whole.set_title(f"({letter}) {name}" if opened is not None else name)
+        whole.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
+        near.set_title("last two seconds", fontweight="normal")
+        for axis, centre, reach in ((whole, low + 0.5 * size, 0.54 * size), (near, target, around)):
+            axis.plot(*_late(s).T, color=color, linewidth=2.2)
+            axis.plot(*target, marker="+", markersize=9, markeredgewidth=1.2, color=INK, linestyle="none")
+            axis.set(xlabel=names[0], ylabel=names[1], aspect="equal")
+            axis.set_xlim(centre[0] - reach[0], centre[0] + reach[0])
+            axis.set_ylim(centre[1] - reach[1], centre[1] + reach[1])
     return made
+
+
+def _late(s: Series) -> Array:
+    """The first two coordinates in the last two seconds."""
+    late: Array = s.coordinates[s.time >= s.time[-1] - LAST, :2]
+    return late
 
 
 def commands(controller: Controller, closed: Series) -> Figure:
-    """Commands from raw and from filtered measurements (Fig. 4)."""
+    """Commands from raw and from filtered measurements, as velocities (Fig. 4); forces are shown as they are."""
     from stepmap.plots.style import COLORS, FAINT
 
-    names = list(controller.plant.step.input_names)[:2]
-    made, axes = _axes(len(names), 2.0)
-    for k, (name, axis) in enumerate(zip(names, axes, strict=True)):
-        axis.plot(closed.time, closed.raw_command[:, k], color=FAINT, linewidth=1.0, label="from raw measurements")
-        axis.plot(closed.time, closed.command[:, k], color=COLORS[0], linewidth=1.2, label="from the estimate")
+    curves = (
+        (closed.plan, FAINT, 4.0, "reference"),
+        (closed.raw_command, COLORS[1], 0.9, "raw measurements"),
+        (closed.command, COLORS[0], 1.3, "filtered measurements"),
+    )
+    names = command_names(controller)[:2]
+    made, axes = _axes(len(names), 2.3)
+    for k, ((name, moves), axis) in enumerate(zip(names, axes, strict=True)):
+        for values, color, width, label in curves:
+            if moves:
+                axis.plot(
+                    _between(closed.time), speeds(closed, values)[:, k], color=color, linewidth=width, label=label
+                )
+            else:
+                axis.plot(closed.time, values[:, k], color=color, linewidth=width, label=label)
         axis.set_ylabel(name)
     _finish(axes)
     return made
+
+
+def command_names(controller: Controller) -> list[tuple[str, bool]]:
+    """Labels of the inputs, and whether each is a position, shown by the velocity it asks for."""
+    system = controller.plant.step.system
+    forces = [(f"{f.name} [{f.unit}]" if f.unit else f.name, False) for f in system.inputs]
+    return [*forces, *((f"velocity of {c.name} [{c.unit or 1}/s]", True) for c in system.kinematic)]
+
+
+def _between(time: Array) -> Array:
+    middle: Array = 0.5 * (time[1:] + time[:-1])
+    return middle
+
+
+def speeds(s: Series, commands: Array) -> Array:
+    """Velocities that commands ask for, tick by tick: finite differences over the period, (ticks − 1, inputs)."""
+    period = float(np.median(np.diff(s.time))) if len(s.time) > 1 else 1.0
+    return np.diff(commands, axis=0) / period
 
 
 def estimates(controller: Controller, closed: Series) -> Figure:
@@ -116,13 +160,16 @@ def _draw(controller: Controller, closed: Series, opened: Series | None) -> dict
         made["setpoint"] = setpoint(controller, closed, opened)
     if controller.plant.step.nu:
         made["commands"] = commands(controller, closed)
-    made["estimates"] = estimates(controller, closed)
+    if closed.known:
+        made["estimates"] = estimates(controller, closed)
     return made
 
 
 CAPTIONS = {
     "tracking": "The motion with and without feedback; the last two seconds, at the set point, are shaded.",
-    "setpoint": "The last two seconds in the plane (compare Schultz & Murphey, Fig. 2).",
-    "commands": "Commands that the same gains make of raw measurements and of the estimate (compare their Fig. 4).",
+    "setpoint": "Paths in the plane with and without feedback, and their last two seconds (compare Schultz & Murphey, "
+    "Fig. 2).",
+    "commands": "Velocities that are commanded: of the reference, and what the same gains make of raw and of filtered "
+    "measurements (compare their Fig. 4).",
     "estimates": "How far measurements and estimates are from the simulated plant.",
 }

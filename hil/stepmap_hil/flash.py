@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from configparser import ConfigParser
+from dataclasses import dataclass
 from pathlib import Path
 
 from serial.tools import list_ports
 
 from stepmap.errors import ModelError, ToolchainError
 from stepmap.jobs import Stage
-from stepmap_hil.build import ESP32, Choices, Firmware, Progress, checkout, pio, workshop
+from stepmap_hil.bootloader import CHIPS, Bootloader
+from stepmap_hil.build import REMEDIES, Choices, Firmware, Progress, checkout, pio, workshop
+from stepmap_hil.guarded import guarded
+from stepmap_hil.image import require_image
 
 BY_HAND = "set BOOT0 high, press reset, and see that no other program uses the port"
+ADAPTER = re.compile(r"/(ttyUSB|ttyACM|cu\.(usb|wch|SLAB))")
+DONE = re.compile(rb"\((\d+\.\d+)%\)")  # how far stm32flash is
+
+Part = Callable[[float], None]
+"""Called with the part of an image that is written and verified."""
 
 
 def require(board: str) -> None:
@@ -25,13 +37,16 @@ def require(board: str) -> None:
 
 
 def find_port(given: str | None) -> str:
-    """The port that was given, or the only one there is."""
-    if given is not None:
-        return given
+    """The port that was given, or the only adapter at a USB; a computer's own ports may lead anywhere."""
     ports = sorted(port.device for port in list_ports.comports())
-    if len(ports) == 1:
-        return ports[0]
-    there = f"there are {', '.join(ports)}" if ports else "there is no serial port on this computer"
+    there = f"there {'are' if len(ports) > 1 else 'is'} {', '.join(ports) or 'no serial port on this computer'}"
+    if given is not None:
+        if os.name == "posix" and "://" not in given and not os.path.exists(given):
+            raise ModelError(f"--port: there is no {given or 'empty name'}; {there}")
+        return given
+    adapters = [port for port in ports if ADAPTER.search(port)]
+    if len(adapters) == 1:
+        return adapters[0]
     raise ModelError(f"--port: say which one the board is at; {there}")
 
 
@@ -50,22 +65,57 @@ def flash_job(made: Stage, generated: Path, choices: Choices, port: str, progres
         )
 
 
-def flash_image(board: str, image: Path, port: str) -> None:
+def flash_image(board: str, image: Path, port: str, progress: Part | None = None) -> None:
     """Flashes a file into an STM32."""
-    if board in ESP32:
-        raise ModelError(f"--image: an image alone is not all that {board} needs; give the job instead")
-    if not image.is_file():
-        raise ModelError(f"--image: there is no file {image}")
+    require_image(board, image)
     command = _command(board, image, port)
     if shutil.which(command[0]) is None:
         raise ToolchainError(
             f"{command[0]} is not there", command=command[0], log="", remedy=f"apt-get install {command[0]}"
         )
-    run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if run.returncode:
-        raise ToolchainError(
-            f"{image} could not be flashed", command=shlex.join(command), log=run.stdout + run.stderr, remedy=BY_HAND
-        )
+    code, log = _run(command, progress or (lambda part: None))
+    if code:
+        remedy = next((advice for sign, advice in REMEDIES.items() if sign in log), BY_HAND)
+        raise ToolchainError(f"{image} could not be flashed", command=shlex.join(command), log=log, remedy=remedy)
+
+
+def _run(command: list[str], progress: Part) -> tuple[int, str]:
+    """Exit code and all that was printed."""
+    said = b""
+    with guarded(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0) as process:
+        assert process.stdout is not None
+        while some := process.stdout.read(4096):
+            said += some
+            for part in DONE.findall(some)[-1:]:
+                progress(float(part) / 100.0)
+    return process.returncode, said.replace(b"\r", b"\n").decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Flashed:
+    """What is in the flash of an emulated chip."""
+
+    content: Path
+    """All of it, as a file that QEMU boots."""
+    size: int
+    """Bytes that were written."""
+    seconds: float
+
+
+def flash_emulated(board: str, image: Path, folder: Path, progress: Part | None = None) -> Flashed | None:
+    """Flashes an image through the bootloader of an emulated STM32, with the program that flashes real ones.
+
+    None for a board without that bootloader, and where the program is not installed.
+    """
+    if board not in CHIPS or shutil.which("stm32flash") is None:
+        return None
+    begun = time.monotonic()
+    with Bootloader(CHIPS[board]) as chip:
+        flash_image(board, image, chip.port, progress)
+        content = folder / "flash.bin"
+        content.touch(mode=0o600)  # the key is inside
+        content.write_bytes(chip.flash)
+    return Flashed(content, image.stat().st_size, time.monotonic() - begun)
 
 
 def _command(board: str, image: Path, port: str) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import os
 import secrets
+import shlex
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,8 @@ def default_path() -> Path:
 def create(path: Path) -> Key:
     """A new random key in a new file; never replaces one."""
     key = Key(secrets.token_bytes(SIZE))
+    if path.is_dir():
+        raise LinkError(f"{path} is a folder: name a file, such as {path / 'key'}")
     if path.exists():
         raise LinkError(
             f"{path} already holds a key, which boards may have been built with; move it away to make a new one"
@@ -85,7 +88,8 @@ def read(path: Path) -> Key:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise LinkError(f"there is no key file {path}: make one with `stepmap key`") from None
+        which = "" if path == default_path() else f" --file {shlex.quote(str(path))}"
+        raise LinkError(f"there is no key file {path}: make one with `stepmap key{which}`") from None
     except OSError as error:
         raise LinkError(f"cannot read the key file {path}: {error.strerror}") from error
     about = os.fstat(handle)  # of the file that is open, not of one that was put in its place

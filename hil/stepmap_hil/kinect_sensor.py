@@ -4,39 +4,63 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.jobs import Job
 from stepmap_hil.depth import CHANNELS, TICKS, Camera, FakeKinect, Renderer, Scene, Tracker
+from stepmap_hil.depth.errors import CameraError
 from stepmap_hil.plant import Plant
-from stepmap_hil.sensors import Seen
+from stepmap_hil.rig import RigFile
+from stepmap_hil.sensors import Seen, SensorError
 
 BALL, ROBOT = "mass", "robot"
+
+
+def require_channels(job: Job) -> None:
+    """Raises where the tracker does not read what the job's system measures."""
+    channels = tuple(name for name, _ in job.system.sensor_channels)
+    if channels != CHANNELS:
+        raise ModelError(
+            f"the tracker reads {', '.join(CHANNELS)}, and {job.system.name!r} has {', '.join(channels)}: use the "
+            'sensor "gaussian"'
+        )
 
 
 class KinectSensor:
     """Frames in lock-step: one is rendered, handed to libfreenect, and read when it comes back."""
 
-    def __init__(self, job: Job, seed: int) -> None:
-        channels = tuple(name for name, _ in job.system.sensor_channels)
-        if channels != CHANNELS:
-            raise ModelError(
-                f"the tracker reads {', '.join(CHANNELS)}, and {job.system.name!r} has {', '.join(channels)}: use the "
-                'sensor "gaussian"'
-            )
-        camera, scene = Camera(), Scene()
+    def __init__(self, job: Job, seed: int, camera: Camera | None = None, scene: Scene | None = None) -> None:
+        require_channels(job)
+        camera, scene = camera or Camera(), scene or Scene()
         self.renderer = Renderer(camera, scene, seed=seed)
         self.tracker = Tracker.learn(self.renderer.empty(), camera, scene)
         self.kinect = FakeKinect()
         self.number = 0
+        self.last: Array | None = None  # frame
 
     def look(self, plant: Plant, time: float) -> Seen:
         where = dict(zip(plant.system.frame_names, plant.system.positions(plant.coordinates), strict=True))
         depth = self.renderer.render(where[BALL], where[ROBOT], number=self.number)
         self.number += 1
-        frame = self.kinect.show(depth, round(time * TICKS) & 0xFFFFFFFF)
+        try:
+            frame = self.kinect.show(depth, round(time * TICKS) & 0xFFFFFFFF)
+        except CameraError as error:
+            raise SensorError(str(error)) from error
+        self.last = frame.depth
         reading = self.tracker.read(frame.depth, time)
         valid = sum(1 << k for k, seen in enumerate(reading.valid) if seen)
         return Seen(np.where(reading.valid, reading.z, 0.0), valid)
 
+    def points(self, most: int) -> Array:
+        """What the last frame shows before its background, in the world, (N, 3) with at most ``most`` rows."""
+        return np.zeros((0, 3)) if self.last is None else self.tracker.points(self.last, most)
+
+    def unplug(self) -> None:
+        self.kinect.unplug()
+
     def close(self) -> None:
         self.kinect.close()
+
+
+def kinect(job: Job, seed: int, rig: RigFile) -> KinectSensor:
+    return KinectSensor(job, seed, rig.camera, rig.scene)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 HOST = 255
 COMPONENT = 1
 EPOCH = 1_420_070_400  # 2015-01-01, where MAVLink's timestamps begin
+LATEST = 100_000 * (3_786_912_000 - EPOCH)  # of 2090-01-01; 48 bits end in 2104
 SLICE = 0.01  # s that one read waits at most
 BACKLOG = 4096
 
@@ -55,8 +56,12 @@ class Statistics:
     """Frames without a signature, heartbeats aside."""
     forged: int = 0
     """Frames signed with another key."""
+    unsigned: int = 0
+    """Heartbeats without a signature, where there is a key."""
     replayed: int = 0
-    """Frames with an old timestamp."""
+    """Frames with a timestamp not above that of one before."""
+    behind: int = 0
+    """Frames from before the link was opened, or of a board that has not heard us yet."""
     elsewhere: int = 0
     """Frames for other systems, or our own coming back."""
     dropped: int = 0
@@ -84,15 +89,21 @@ class Link:
         self.system = system
         self._key = key.link if key is not None else None
         self._now = now
-        self._opened = self._timestamp = now()
+        self._opened = self._timestamp = self._clock()
         self._sequence = 0
         self._token = self._opened & 0xFFFFFFFF
         self._framer = dialect.Framer(self._key)
         self._streams: dict[tuple[int, int, int], int] = {}
         self._last: dict[tuple[int, int], int] = {}
+        self._heard: set[int] = set()
         self._backlog: deque[Message] = deque()
         self._counts = Statistics()
         port.timeout = SLICE
+
+    @property
+    def signed(self) -> bool:
+        """Whether there is a key."""
+        return self._key is not None
 
     @property
     def statistics(self) -> Statistics:
@@ -106,7 +117,7 @@ class Link:
         """One message; `target_system` is this link's board unless given, and fields left out are 0."""
         if "target_system" in dialect.fields(name):
             fields.setdefault("target_system", self.target)
-        self._timestamp = max(self._timestamp + 1, self._now())
+        self._timestamp = max(self._timestamp + 1, self._clock())
         message = Message(name, fields, system=self.system, component=COMPONENT)
         frame = dialect.encode(message, self._sequence, key=self._key, timestamp=self._timestamp)
         self._sequence = (self._sequence + 1) % 256
@@ -118,7 +129,21 @@ class Link:
             raise LinkError("the port did not take a whole frame: is the board still connected?")
         self._counts.sent += 1
 
+    def _clock(self) -> int:
+        """Now; never one that would make the board deaf, which keeps the highest timestamp for ever."""
+        now = max(0, self._now())  # of a computer that does not know the time, and follows the board
+        if now > LATEST and self._key is not None:
+            raise LinkError(
+                "this computer's clock is beyond the year 2090: set it right. A board keeps the highest time it heard "
+                "for ever, and near the end of timestamps it would hear nobody any more (docs/upload.md)"
+            )
+        return now
+
     # Receiving
+
+    def believes(self, message: Message) -> bool:
+        """Whether it is of this link's board, and signed where there is a key."""
+        return message.system == self.target and (message.trusted or self._key is None)
 
     def poll(self, *names: str) -> Message | None:
         """The next message of these names, or of any, that is there already; the others are kept."""
@@ -161,8 +186,11 @@ class Link:
         if message.system == self.system or message.fields.get("target_system", 0) not in (0, self.system):
             self._counts.elsewhere += 1
             return None
+        self._heard.add(message.system)
         if not self._is_new(frame):
             return None
+        if self._key is not None and not message.trusted:
+            return message  # a stranger's numbers say nothing about what the board sent
         sender, sequence = (message.system, message.component), frame[4]
         self._counts.lost += (sequence - self._last.get(sender, sequence - 1) - 1) % 256
         self._last[sender] = sequence
@@ -175,11 +203,13 @@ class Link:
         if not frame[2] & dialect.SIGNED:
             heartbeat = dialect.frame_id(frame) == dialect.value("MAVLINK_MSG_ID_HEARTBEAT")
             self._counts.bare += not heartbeat
+            self._counts.unsigned += heartbeat
             return heartbeat
         stamp, stream = dialect.timestamp(frame), (frame[5], frame[6], frame[-13])
         # A board that did not hear us yet may be behind: what it says could have been recorded long ago.
         if stamp <= self._streams.get(stream, self._opened):
-            self._counts.replayed += 1
+            self._counts.replayed += stream in self._streams
+            self._counts.behind += stream not in self._streams
             return False
         self._streams[stream] = stamp
         self._timestamp = max(self._timestamp, stamp)
@@ -215,7 +245,7 @@ class Link:
         deadline += 2.0  # one comes every second
         while (left := deadline - time.monotonic()) > 0:
             beat = self.receive("HEARTBEAT", timeout=left)
-            if beat is not None and beat.system == self.target and (beat.trusted or self._key is None):
+            if beat is not None and self.believes(beat):
                 return beat
         raise LinkError(f"board {self.target} answers but sends no heartbeat: is this a stepmap firmware?")
 
@@ -253,10 +283,12 @@ class Link:
         counts = self.statistics
         if counts.forged:
             return "It signs with another key: use the key its firmware was built with."
+        if self._heard and self.target not in self._heard:
+            return f"Heard here: {_boards(self._heard)}. Name the one you mean: --system."
         if counts.received and self._key is None:
             return "It is heard, but it may want signed messages: use its key."
-        if counts.received or counts.replayed:
-            return "It is heard but does not take our messages: is it another board, or built with another key?"
+        if counts.received or counts.replayed or counts.behind:
+            return "It is heard but does not take our messages: was it built with another key, or without one?"
         if counts.bare:
             return "It does not sign: its firmware was built without a key."
         if counts.noise:
@@ -282,3 +314,8 @@ class Link:
 
 def _state(answer: Message) -> str:
     return dialect.word("STEPMAP_STATE", answer.state)
+
+
+def _boards(systems: Iterable[int]) -> str:
+    numbers = [str(system) for system in sorted(systems)]
+    return f"board{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"

@@ -1,47 +1,141 @@
-"""The live page of a run: what is called after each tick, and the stop button."""
+"""A run on the live page: what is shown of each tick, and what its buttons do to the run."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from stepmap.arrays import Array
+from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.bench import Row, Watch, reference
+from stepmap_hil.bench import STOPPED, Row, Run
+from stepmap_hil.dialect import Message
+from stepmap_hil.faults import Fault, by_hand
+from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.reasons import explain
 from stepmap_hil.words import Words
 
+if TYPE_CHECKING:
+    from stepmap_hil.live import Chart, LivePage, RemotePage
+
+LINGER = 0.5  # s, so that the browser shows why a run failed
+POINTS = 2000  # of a depth camera, at most
+SMALL = {"m": "mm", "rad": "mrad"}  # units of errors: thousandths
+
+
+@runtime_checkable
+class Depth(Protocol):
+    """A sensor that sees points."""
+
+    def points(self, most: int) -> Array: ...
+
+
+class LiveRun(Onlooker):
+    """Shows a run, stops it and makes faults happen, as the user of the page wants."""
+
+    injects = True
+
+    def __init__(self, page: LivePage | RemotePage, controller: Controller) -> None:
+        self.page, self.controller = page, controller
+        self.words = Words.parse(controller.description())
+        self.channels = self.words.names("measurement")
+        self._step, self._plan = controller.plant.step, controller.schedule.values()
+        self._eye: Depth | None = None
+        self._points: Array | None = None
+        page.offer(False)
+
+    def meet(self, sensor: object) -> None:
+        self._eye = sensor if isinstance(sensor, Depth) else None
+
+    def say(self, text: str) -> None:
+        self.page.wait(text)
+
+    def hear(self, row: Row, message: Message) -> None:
+        from stepmap_hil.live import LiveFrame
+
+        nd, nq = self._step.nd, self._step.nd + self._step.nk
+        estimate, goal = self.words.decode("estimate", row.estimate), self._plan[min(row.tick, len(self._plan) - 1)]
+        truth = np.array(row.coordinates)
+        numbers = {
+            "tracking": 1e3 * float(np.linalg.norm(truth[:nd] - goal[:nd])),
+            "estimate": 1e3 * float(np.linalg.norm(estimate[:nd] - truth[:nd])),
+        }
+        if row.measured:
+            numbers |= {"latency": row.latency_ms, "late": row.jitter_ms} | self._innovation(row, message, estimate)
+        if self._eye is not None and self.page.wants_points:
+            self._points = self._eye.points(POINTS).astype(np.float32) if row.valid else None
+        state = dialect.word("STEPMAP_STATE", row.state)
+        self.page.update(
+            LiveFrame(row.time, truth, estimate[:nq], goal[:nq], numbers, state, explain(row.reason), self._points)
+        )
+
+    def _innovation(self, row: Row, message: Message, estimate: Array) -> dict[str, float]:
+        """Measured minus expected, of each channel that was seen; minus the estimate where the board did not use it."""
+        nq = self._step.nd + self._step.nk
+        made = np.array(row.z) - np.asarray(self._step.system.readings(estimate[:nq]), dtype=float)
+        used = [bool(row.taken >> k & 1) for k in range(len(made))]
+        made = np.where(used, self.words.decode("innovation", message.innovation), made)
+        return {name: 1e3 * float(made[k]) for k, name in enumerate(self.channels) if row.valid >> k & 1}
+
+    def event(self, at: float, text: str) -> None:
+        self.page.note(text, at)
+        if text == "running":
+            self.page.injected()  # what was asked for before does not count
+            self.page.offer(True)
+
+    def stops(self) -> bool:
+        return self.page.stop_requested
+
+    def faults(self) -> Sequence[Fault]:
+        return [by_hand(name) for name in self.page.injected()]
+
+    def over(self, run: Run) -> None:
+        state, _, reason = (run.ended or "done").partition(": ")
+        self.page.finish(*(("stopped", "by the user") if run.ended == STOPPED else (state, reason)))
+
+
+def charts(controller: Controller) -> list[Chart]:
+    """Tracking error, innovation of each channel, timing."""
+    from stepmap_hil.live import Chart
+
+    system = controller.plant.step.system
+    units = {c.unit for c in system.dynamic}
+    unit = SMALL.get(units.pop(), "10⁻³") if len(units) == 1 else "10⁻³"
+    grouped: dict[str, list[str]] = {}
+    for name, of in system.sensor_channels:
+        grouped.setdefault(SMALL.get(of, f"10⁻³ {of}"), []).append(name)
+    return [
+        Chart("tracking error", unit, ("tracking", "estimate")),
+        *(Chart("innovation", of, tuple(names)) for of, names in grouped.items()),
+        Chart("timing", "ms", ("latency", "late")),
+    ]
+
 
 @contextmanager
-def live(title: str, controller: Controller, also: Watch | None) -> Iterator[Watch]:
-    """A page on localhost while the block runs; its stop button ends the run. Before it closes, someone may look."""
-    from stepmap_hil.live import LiveFrame, LivePage
+def live(title: str, job: Job, controller: Controller, faults: Sequence[str] = ()) -> Iterator[LiveRun]:
+    """A page on localhost while the block runs; ``faults`` are names of `faults.BY_HAND`.
 
-    step, words = controller.plant.step, Words.parse(controller.description())
-    nq = step.nd + step.nk
-    plan = controller.schedule.values()[:, :nq]
-    with LivePage(title, step.system, reference=plan) as page:
-        print(f"live page: {page.url}", file=sys.stderr)
+    Before it closes, someone at a terminal may look.
+    """
+    from stepmap_hil.live import RemotePage
 
-        def watch(row: Row) -> bool:
-            estimate, goal = words.decode("estimate", row.estimate), reference(controller, [row])[0]
-            truth = np.array(row.coordinates)
-            numbers = {
-                "tracking": 1e3 * float(np.linalg.norm(truth[: step.nd] - goal[: step.nd])),
-                "estimate error": 1e3 * float(np.linalg.norm(estimate[: step.nd] - truth[: step.nd])),
-                "latency": row.latency_ms,
-            }
-            state = dialect.word("STEPMAP_STATE", row.state)
-            page.update(
-                LiveFrame(row.time, truth, estimate[:nq], goal[:nq], numbers, state=state, reason=explain(row.reason))
-            )
-            return (also is None or also(row)) and not page.stop_requested
-
-        yield watch
-        page.finish("done")
+    step = controller.plant.step
+    plan = controller.schedule.values()[:, : step.nd + step.nk]
+    system = job.document["system"]
+    with RemotePage(title, system, faults=tuple(faults), reference=plan, charts=charts(controller)) as page:
+        print(f"live page: {page.url}", file=sys.stderr, flush=True)
+        try:
+            yield LiveRun(page, controller)
+        except BaseException as error:
+            page.finish("ended early", str(error))
+            time.sleep(LINGER)
+            raise
         if sys.stdin is not None and sys.stdin.isatty():
             print("press Enter to close the page", file=sys.stderr)
             sys.stdin.readline()

@@ -20,7 +20,7 @@ FLAGS = {
     "VIRTUAL_IO": ("virtual motors", "real motors"),
     "VIRTUAL_TIME": ("virtual time", "real time"),
     "LASTING": ("memory lasts", "memory is lost at power off"),
-    "HAS_KEY": ("signed", "without a key"),
+    "HAS_KEY": ("has a key", "without a key"),
 }
 STARTS = ("power", "pin", "software", "watchdog", "brown-out", "unknown")
 LOGS = 5
@@ -44,12 +44,14 @@ class Monitor:
         news: list[str] = []
         message = self.link.receive(timeout=seconds)
         while message is not None:
-            if message.system == self.link.target:
-                news += self._take(message)
+            news += self.take(message)
             message = self.link.poll()
         return news
 
-    def _take(self, message: Message) -> Iterator[str]:
+    def take(self, message: Message) -> Iterator[str]:
+        """Remembers a message that can be believed; what is news, each in a line."""
+        if not self.link.believes(message):
+            return
         if message.name == "HEARTBEAT":
             before, self.beat = self.beat, message
             self.beats += 1
@@ -77,6 +79,8 @@ class Monitor:
         if self.tick is not None:
             yield from self._tick(self.tick)
         yield from self._link()
+        if not self.link.signed:
+            yield "trust", "none: without a key it only listens, and nothing it shows is checked"
         for text in self.logs:
             yield "log", text
 
@@ -118,6 +122,8 @@ class Monitor:
         troubles = ("lost", "damaged", "noise", "bare", "forged", "replayed")
         bad = [f"{getattr(counts, name)} {name}" for name in troubles if getattr(counts, name)]
         yield "heard here", ", ".join([f"{counts.received} messages", *(bad or ["nothing lost"])])
+        if counts.unsigned:
+            yield "not believed", f"{counts.unsigned} heartbeats without a signature"
         if self.status is not None:
             s = self.status
             wrong = ("damaged", "noise", "bare", "forged", "replayed", "unsaved", "unsent", "overruns")

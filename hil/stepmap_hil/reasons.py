@@ -69,7 +69,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.MEASUREMENT_BACK: Explanation("measurements came back in time"),
     Reason.HOLD_EXPIRED: Explanation(
-        "no measurement came back while holding", "see that the sensor sees the robot, then reset, arm and run"
+        "no measurement came back while holding",
+        "see that the sensor sees the robot, then reset (stepmap stop), arm and run",
     ),
     Reason.GATED: Explanation(
         "measurements stayed implausible", "look for a tracker on the wrong object or a start far from the schedule's"
@@ -88,14 +89,16 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "an encoder counted faster than its motor can turn", "check the encoder's cable, then reset and calibrate again"
     ),
     Reason.MOTOR_DRIVER: Explanation(
-        "a motor driver is off or reports a fault", "check motor power and the driver's temperature, then reset"
+        "a motor driver is off or reports a fault",
+        "check motor power and the driver's temperature, then reset (stepmap stop)",
     ),
     Reason.LINK_LOST: Explanation("the host was not heard any more", "check the cable and that the host still runs"),
     Reason.OVERRUN: Explanation(
         "ticks were not done in time", "use a longer period, a smaller model or a faster board"
     ),
     Reason.WRONG_STATE: Explanation(
-        "refused: not possible in this state", "the way is reset, calibrate, arm, run; uploads need idle"
+        "refused: not possible in this state",
+        "the way is reset, calibrate, arm, run; stepmap stop leads to idle, which uploads need",
     ),
     Reason.NOT_CALIBRATED: Explanation("refused: the encoders have no zero", "calibrate first"),
     Reason.NO_SCHEDULE: Explanation("refused: there is no schedule for this model", "upload one"),

@@ -75,7 +75,9 @@ def story(path: Path) -> Story:
             f"{path} was recorded with model {about['model']}, and this version makes {controller.digest} of its job: "
             f"use stepmap {about.get('stepmap', '')} as it was then"
         )
-    closed = Run(about["job"], about["board"], about["mode"], _rows(recording.of("/tick")))
+    closed = Run(
+        about["job"], about["board"], about["mode"], about.get("plant", "simulated"), _rows(recording.of("/tick"))
+    )
     closed.events = [(entry.content["at"], entry.content["text"]) for entry in recording.of("/event")]
     end = recording.about.get("end")
     closed.ended = "the recording ends here" if end is None else end["ended"]
@@ -86,7 +88,7 @@ def story(path: Path) -> Story:
         closed.misses = int(end["misses"])
         facts = json.loads(end["facts"])
     rows = _rows(recording.of("/open_loop"))
-    opened = Run(about["job"], about["board"], "lockstep", rows) if rows else None
+    opened = Run(about["job"], about["board"], "lockstep", rows=rows) if rows else None
     sent = [entry.content for entry in recording.of("/sent")]
     return Story(job, choices, controller, closed, opened, facts, sent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,8 @@ from stepmap.errors import LinkError
 from stepmap.jobs import Job
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
-from stepmap_hil import dialect
+from stepmap_hil import dialect, sensors
+from stepmap_hil.arrivals import Arrivals
 from stepmap_hil.bench import Bench, Run, Watch
 from stepmap_hil.board import Board, BoardError
 from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
@@ -24,12 +25,17 @@ from stepmap_hil.boards.native import EXIT_POWER_CUT
 from stepmap_hil.build import Firmware
 from stepmap_hil.faults import Fault, Result
 from stepmap_hil.faulty_port import FaultyPort
+from stepmap_hil.flash import Flashed
 from stepmap_hil.injector import Injector
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
+from stepmap_hil.onlooker import Onlooker
+from stepmap_hil.operators import Operator
 from stepmap_hil.plant import Plant
 from stepmap_hil.record import Recorder
-from stepmap_hil.sensors import Gaussian, Sensor
+from stepmap_hil.rig import RigFile, Room
+from stepmap_hil.sensors import Sensor
+from stepmap_hil.session import Session
 from stepmap_hil.settings import BenchSettings
 from stepmap_hil.upload import CHUNK, NAME, upload
 from stepmap_hil.words import Words
@@ -70,13 +76,22 @@ class Rig:
     mode: str = "lockstep"
     faults: tuple[Fault, ...] = field(default=())
     ticks: int | None = None  # as many as the job has where None
+    file: RigFile = field(default_factory=RigFile)
+    flashed: Flashed | None = None
 
     def board(self) -> Board:
         if self.port is not None:
-            return SerialBoard(self.port)
+            return SerialBoard(self.port, baud=self.file.baud)
         if self.firmware.board == "native":
             return NativeBoard(self.firmware.program)
-        return QemuBoard(self.firmware.board, self.firmware.program)
+        image = self.firmware.program if self.flashed is None else self.flashed.content
+        return QemuBoard(self.firmware.board, image)
+
+    def arrivals(self) -> Arrivals | None:
+        """How late frames come; in real time they come when they come."""
+        period = self.controller.program.period
+        simulated = self.mode == "lockstep" and self.settings.jitter > 0
+        return Arrivals(self.settings.jitter, period / self.settings.substeps, period, self.seed) if simulated else None
 
     @property
     def takes_uploads(self) -> bool:
@@ -91,17 +106,12 @@ class Rig:
             "seed": str(self.seed),
             "sensor": self.settings.sensor,
             "mode": self.mode,
+            "plant": self.file.plant,
             "stepmap": stepmap.__version__,
         }
 
     def sensor(self) -> Sensor:
-        if self.settings.sensor == "kinect":
-            from stepmap_hil.kinect_sensor import KinectSensor
-
-            return KinectSensor(self.job, self.seed)
-        noise = self.job.noise
-        assert noise is not None  # the controller was made with it
-        return Gaussian(noise.measurement, self.seed)
+        return sensors.make(self.settings.sensor, self.job, self.seed, self.file)
 
 
 @contextmanager
@@ -113,9 +123,43 @@ def watching(rig: Rig) -> Iterator[Sensor]:
         sensor.close()
 
 
-def closed_loop(rig: Rig, recorder: Recorder | None, say: Say, watch: Watch | None = None) -> Run:
+def closed_loop(
+    rig: Rig, recorder: Recorder | None, say: Say, watch: Watch | None = None, onlooker: Onlooker | None = None
+) -> Run:
     """The job on the board, with its schedule uploaded first where the board takes uploads."""
-    return _run(rig, rig.controller, recorder, say, watch)
+    onlooker = onlooker or Onlooker()
+    run = _run(rig, rig.controller, recorder, say, watch, onlooker)
+    onlooker.over(run)
+    return run
+
+
+def real_robot(
+    rig: Rig,
+    operator: Operator,
+    recorder: Recorder | None,
+    watch: Watch | None = None,
+    onlooker: Onlooker | None = None,
+) -> Run:
+    """The job on the board of a real robot, which a Kinect watches and someone can stop."""
+    from stepmap_hil.kinect_eye import KinectEye
+    from stepmap_hil.robot_run import RobotRun
+
+    onlooker = onlooker or Onlooker()
+    room = Room(rig.file, [c.name for c in rig.job.system.coordinates])
+    room.require(rig.controller)
+    with closing(KinectEye(rig.file, rig.job)) as eye, rig.board() as board:
+        onlooker.meet(eye)
+        link = Link(board.open(), rig.key)
+        session = Session(link, Words.parse(rig.controller.description()), options=())
+        session.ready(session.connect())
+        operator.tell("uploading the schedule")
+        upload(link, rig.controller.schedule.pack(), rig.key)
+        parts = (rig.job, rig.controller, link, eye, operator, room)
+        with RobotRun(*parts, board=rig.firmware.board, recorder=recorder, onlooker=onlooker) as run:
+            run.prepare(rig.file.countdown)
+            made = run.go(rig.job.steps if rig.ticks is None else rig.ticks, watch)
+    onlooker.over(made)
+    return made
 
 
 def open_loop(rig: Rig, say: Say) -> Run:
@@ -126,16 +170,21 @@ def open_loop(rig: Rig, say: Say) -> Run:
     schedule = replace(rig.controller.schedule, rows=rows)
     plant = replace(rig.controller.plant, gains=np.zeros_like(rig.controller.plant.gains))
     controller = replace(rig.controller, schedule=schedule, plant=plant)
-    return _run(replace(rig, mode="lockstep", faults=()), controller, None, say, None)
+    return _run(replace(rig, mode="lockstep", faults=()), controller, None, say, None, Onlooker())
 
 
-def _run(rig: Rig, controller: Controller, recorder: Recorder | None, say: Say, watch: Watch | None) -> Run:
+def _run(
+    rig: Rig, controller: Controller, recorder: Recorder | None, say: Say, watch: Watch | None, onlooker: Onlooker
+) -> Run:
     plant = Plant(rig.job, controller.axes, rig.settings.plant)
     channels = Words.parse(controller.description()).names("measurement")
     with watching(rig) as sensor, rig.board() as board:
+        onlooker.meet(sensor)
         say("starting the board")
         port = FaultyPort(board.open())
-        injector = Injector(rig.faults, channels, len(plant.motors), port, rig.seed) if rig.faults else None
+        injector = None
+        if rig.faults or onlooker.injects:
+            injector = Injector(rig.faults, channels, len(plant.motors), port, rig.seed, onlooker.faults)
         link = Link(port if injector is not None else port.inner, rig.key)
         link.connect()
         results: list[Result] = []
@@ -154,6 +203,8 @@ def _run(rig: Rig, controller: Controller, recorder: Recorder | None, say: Say, 
             recorder=recorder,
             injector=injector,
             hardware=board,
+            arrivals=rig.arrivals(),
+            onlooker=onlooker,
         ) as bench:
             bench.run.results += results
             say("calibrating and arming")

@@ -1,14 +1,26 @@
-"""What sees the plant: the system's own sensors with noise, or a Kinect."""
+"""What sees the plant: the system's own sensors with noise, a Kinect, or what other packages add (docs/sensors.md)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ModelError, StepmapError
+from stepmap.jobs import Job
 from stepmap_hil.plant import Plant
+
+if TYPE_CHECKING:
+    from stepmap_hil.rig import RigFile
+
+GROUP = "stepmap.sensors"
+
+
+class SensorError(StepmapError, OSError):
+    """A sensor that is gone; the text says what to do."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +32,11 @@ class Seen:
 
 
 class Sensor(Protocol):
-    """Looks at the plant once a tick."""
+    """Looks at the plant once a tick; raises SensorError when it is gone."""
 
     def look(self, plant: Plant, time: float) -> Seen: ...
+
+    def unplug(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -33,10 +47,36 @@ class Gaussian:
     def __init__(self, sigma: Array, seed: int) -> None:
         self.sigma = sigma
         self.rng = np.random.default_rng(seed)
+        self.unplugged = False
 
     def look(self, plant: Plant, time: float) -> Seen:
+        if self.unplugged:
+            raise SensorError("the sensor is gone. Check its plug.")
         z = plant.readings() + self.sigma * self.rng.standard_normal(len(self.sigma))
         return Seen(z, (1 << len(z)) - 1)
 
+    def unplug(self) -> None:
+        self.unplugged = True
+
     def close(self) -> None:
         pass
+
+
+def gaussian(job: Job, seed: int, rig: RigFile) -> Gaussian:
+    if job.noise is None:
+        raise ModelError(f'{job.name}: the sensor "gaussian" takes its noise from [noise], which is missing')
+    return Gaussian(job.noise.measurement, seed)
+
+
+# Those there are
+
+
+def names() -> list[str]:
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+def make(name: str, job: Job, seed: int, rig: RigFile) -> Sensor:
+    """A sensor by its name: an entry point of the group GROUP is called with job, seed and rig."""
+    for entry in entry_points(group=GROUP, name=name):
+        return cast(Sensor, entry.load()(job, seed, rig))
+    raise ModelError(f"no sensor is called {name!r}; there are {', '.join(names())}")

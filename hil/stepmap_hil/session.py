@@ -6,6 +6,7 @@ done what it was going to do.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,16 +97,18 @@ class Session:
         """The next heartbeat; those that wait are older than it."""
         while self.link.poll("HEARTBEAT") is not None:
             pass
-        beat = self.link.receive("HEARTBEAT", timeout=PATIENCE)
-        if beat is None:
-            raise LinkError(f"the board sent no heartbeat for {PATIENCE:g} s: is it still connected?")
-        return beat
+        deadline = time.monotonic() + PATIENCE
+        while (left := deadline - time.monotonic()) > 0:
+            beat = self.link.receive("HEARTBEAT", timeout=left)
+            if beat is not None and self.link.believes(beat):
+                return beat
+        raise LinkError(f"the board sent no heartbeat for {PATIENCE:g} s: is it still connected?")
 
     def told(self) -> Message | None:
         """The last heartbeat that is there, if one is; the board sends one whenever its state changes."""
         found = None
         while (beat := self.link.poll("HEARTBEAT")) is not None:
-            found = beat
+            found = beat if self.link.believes(beat) else found
         return found
 
     def arm(self) -> None:
@@ -149,10 +152,11 @@ class Session:
         self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=_padded(counts, 2))
         self._log(Sent("encoder", self.stamp_us, words=tuple(counts)))
 
-    def measure(self, z: Sequence[int], valid: int) -> None:
+    def measure(self, z: Sequence[int], valid: int, age: float = 0.0) -> None:
+        """Sends what was seen ``age`` seconds ago."""
         self.sequence += 1
         fields: dict[str, Any] = {"stamp_us": self.stamp_us, "sequence": self.sequence, "valid": valid}
-        self.link.send("MEASUREMENT", z=_padded(z, 8), **fields)
+        self.link.send("MEASUREMENT", z=_padded(z, 8), age_us=min(round(1e6 * max(age, 0.0)), 0xFFFFFFFF), **fields)
         self._log(Sent("measurement", words=tuple(z), **fields))
 
     def tick(self, z: Sequence[int], valid: int) -> list[Message]:

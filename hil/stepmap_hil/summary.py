@@ -34,6 +34,7 @@ class Series:
     raw_command: Array  # what the law would make of the measurements themselves
     latency_ms: Array
     jitter_ms: Array
+    known: bool  # whether coordinates and truth are those of the plant, and not its estimate and what was measured
 
 
 def moving(run: Run) -> list[Row]:
@@ -60,6 +61,7 @@ def series(controller: Controller, run: Run) -> Series:
         raw_command=_raw_commands(controller, rows, _held(measured, valid)),
         latency_ms=np.array([row.latency_ms for row in rows if row.measured]),
         jitter_ms=np.array([row.jitter_ms for row in rows if row.measured]),
+        known=run.plant == "simulated",
     )
 
 
@@ -152,6 +154,7 @@ def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[st
         "job": run.job,
         "board": run.board,
         "mode": run.mode,
+        "plant": run.plant,
         "ended": run.ended or "done",
         "ticks": len(rows),
         "deadline_misses": run.misses,
@@ -159,8 +162,8 @@ def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[st
         "jitter_ms": _percentiles(s.jitter_ms),
         "tracking_rms_m": rms(tracking),
         "tracking_max_m": float(np.linalg.norm(tracking, axis=1).max(initial=0.0)),
-        "estimate_rms_m": rms(s.estimate[:, :nd] - s.coordinates[:, :nd]),
-        "raw_measurement_rms_m": rms((s.measured - s.truth)[seen][:, channels]) if seen.any() else None,
+        "estimate_rms_m": rms(s.estimate[:, :nd] - s.coordinates[:, :nd]) if s.known else None,
+        "raw_measurement_rms_m": rms((s.measured - s.truth)[seen][:, channels]) if s.known and seen.any() else None,
         "command_roughness_raw": roughness(s.raw_command[seen] - s.plan[seen]) if seen.sum() > 2 else None,
         "command_roughness_filtered": roughness(s.command - s.plan) if len(rows) > 2 else None,
         "saturations": rows[-1].saturations,

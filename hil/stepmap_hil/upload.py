@@ -36,6 +36,8 @@ class Report:
     """Chunks sent, repeated ones too."""
     repeated: int
     seconds: float
+    in_use: bool = False
+    """The board used it already: nothing was sent."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,14 @@ class _Upload:
         resumed_at = status.next
         self.progress(status.next, len(self.blob))
         sent_before = self.chunks
-        if status.state != _state("ACTIVE"):
+        in_use = status.state == _state("ACTIVE")
+        if not in_use:
             self.send_chunks(status)
             self.commit()
         needed = -(-(len(self.blob) - resumed_at) // CHUNK)
         chunks = self.chunks - sent_before
         return Report(
-            len(self.blob), self.digest, resumed_at, chunks, max(0, chunks - needed), time.monotonic() - begun
+            len(self.blob), self.digest, resumed_at, chunks, max(0, chunks - needed), time.monotonic() - begun, in_use
         )
 
     def begin(self, status: Message) -> Message:
@@ -200,9 +203,10 @@ class _Upload:
             dialect.value("STEPMAP_RESULT_SIZE"): f" (it has {len(self.blob)} bytes, there is room for {status.room})",
             dialect.value("STEPMAP_RESULT_MODEL"): f" (made for model {self.blob[8:16].hex()})",
         }
+        how = " `stepmap stop` does." if status.result == dialect.value("STEPMAP_RESULT_BUSY") else ""
         raise LinkError(
             f"board {self.link.target} refused the schedule{details.get(status.result, '')}. "
-            f"{dialect.meaning('STEPMAP_RESULT', status.result)}"
+            f"{dialect.meaning('STEPMAP_RESULT', status.result)}{how}"
         )
 
 

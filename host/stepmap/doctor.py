@@ -9,6 +9,7 @@ import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -128,9 +129,11 @@ def _probe(command: list[str], folder: Path) -> str:
 
 
 def _tool(tool: Tool) -> Finding:
-    if shutil.which(tool.command) is None:
+    beside = Path(sys.executable).parent  # where `stepmap build` looks first
+    found = shutil.which(tool.command, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found is None:
         return Finding(tool.command, LATER, "missing", "", tool.remedy)
-    said = _first_line([tool.command, "-h" if tool.command == "stm32flash" else "--version"])
+    said = _first_line([found, "-h" if tool.command == "stm32flash" else "--version"])
     return Finding(tool.command, LATER, "ok", said, tool.remedy)
 
 

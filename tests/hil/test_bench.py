@@ -119,7 +119,7 @@ def test_a_sensor_that_fails_stops_the_robot(monkeypatch: pytest.MonkeyPatch) ->
         return command(link, name, *options, timeout=timeout)
 
     monkeypatch.setattr(Link, "command", listen)
-    monkeypatch.setattr("stepmap_hil.run.Gaussian", Unplugged)
+    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Unplugged)
     with pytest.raises(LinkError, match="camera is gone"):
         closed_loop(rig(), None, quiet)
     assert commands == ["calibrate", "arm", "run", "stop"]

@@ -17,7 +17,7 @@ from stepmap_hil.run import closed_loop
 from stepmap_hil.summary import bit_exact
 from tests.hil.rigs import FAULTS, FILES, quiet, rig
 
-ENDING = {"cut", "encoder", "lost_measurements", "occluded", "reset", "stuck", "wrong_object"}
+ENDING = {"cut", "encoder", "lost_measurements", "occluded", "reset", "stuck", "unplugged", "wrong_object"}
 TELEMETRY_LOST = {"cut", "cut_short", "goes_on", "noisy_line"}
 
 

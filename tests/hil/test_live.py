@@ -2,157 +2,32 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
-import json
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import pytest
 import viser
 from websockets import ConnectionClosed, Origin, Subprotocol
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 import stepmap as sm
+from stepmap.arrays import Array
 from stepmap.errors import LinkError
-from stepmap_hil.live import LiveFrame, LivePage
+from stepmap_hil.live import LiveFrame, LivePage, RemotePage
 from stepmap_hil.live.frame import configuration
 from stepmap_hil.live.scene import Scene, turns
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage"),
-    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--remote-debugging-port=0", "--hide-scrollbars", "--force-device-scale-factor=1"),
-)
-
-
-class Browser:
-    """A headless Chromium with one page, driven through its debugging protocol.
-
-    ``requests`` and ``sockets`` are the addresses that the page and its workers asked for.
-    """
-
-    def __init__(self, width: int = 1280, height: int = 800) -> None:
-        assert CHROMIUM is not None
-        self.requests: list[str] = []
-        self.sockets: list[str] = []
-        self.errors: list[str] = []
-        self._ids = itertools.count(1)
-        self._folder = tempfile.TemporaryDirectory(prefix="chromium", ignore_cleanup_errors=True)
-        profile = Path(self._folder.name)
-        command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            self._socket = self._connect(profile / "DevToolsActivePort")
-        except BaseException:
-            self._end()
-            raise
-        for domain in ("Network", "Page", "Runtime"):
-            self.call(f"{domain}.enable")
-        self.call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.call("Emulation.setDeviceMetricsOverride", **size)
-
-    def _connect(self, file: Path) -> ClientConnection:
-        """The socket of the page; Chromium writes its port to a file when it listens."""
-        end = time.monotonic() + 20
-        while not file.exists() or file.read_text().count("\n") < 1:
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"{CHROMIUM} did not start")
-            time.sleep(0.05)
-        port, path = file.read_text().split("\n")[:2]
-        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as browser:
-            browser.send(json.dumps({"id": 0, "method": "Target.getTargets"}))
-            while "id" not in (reply := json.loads(browser.recv(10))):
-                pass
-        target = next(t["targetId"] for t in reply["result"]["targetInfos"] if t["type"] == "page")
-        return connect(f"ws://127.0.0.1:{port}/devtools/page/{target}", max_size=None, proxy=None)
-
-    def call(self, method: str, **parameters: Any) -> Any:
-        number = next(self._ids)
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv(20))
-            if message.get("id") == number:
-                if "error" in message:
-                    raise RuntimeError(f"{method}: {message['error']}")
-                return message["result"]
-            self._note(message.get("method"), message.get("params", {}))
-
-    def _note(self, method: str | None, said: dict[str, Any]) -> None:
-        if method == "Network.requestWillBeSent":
-            self.requests.append(said["request"]["url"])
-        elif method == "Network.webSocketCreated":
-            self.sockets.append(said["url"])
-        elif method == "Target.attachedToTarget":  # a worker, which may ask for things too
-            for command in ("Network.enable", "Runtime.runIfWaitingForDebugger"):
-                self._socket.send(
-                    json.dumps({"id": next(self._ids), "method": command, "sessionId": said["sessionId"]})
-                )
-        elif method == "Runtime.exceptionThrown":
-            self.errors.append(str(said["exceptionDetails"].get("exception", said["exceptionDetails"])))
-
-    def open(self, url: str) -> None:
-        self.call("Page.navigate", url=url)
-
-    def value(self, expression: str) -> Any:
-        """What a JavaScript expression gives."""
-        made = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        if "exceptionDetails" in made:
-            raise RuntimeError(f"{expression}: {made['exceptionDetails']['text']}")
-        return made["result"].get("value")
-
-    def wait(self, expression: str, seconds: float = 15.0) -> Any:
-        """The first value of an expression that is true."""
-        end = time.monotonic() + seconds
-        while not (value := self.value(expression)):
-            if time.monotonic() > end:
-                raise TimeoutError(f"{expression} stays {value!r}")
-            time.sleep(0.05)
-        return value
-
-    def click(self, button: str) -> None:
-        """Presses and lets go of the button with this text, with the mouse."""
-        find = f"[...document.querySelectorAll('button')].find(b => b.innerText.trim() === {json.dumps(button)})"
-        x, y = self.wait(f"(b => {{ if (!b) return null; b.scrollIntoView({{block: 'center'}}); {CENTRE} }})({find})")
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-    def screenshot(self, **clip: float) -> bytes:
-        more = {"clip": {**clip, "scale": 1}} if clip else {}
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png", **more)["data"])
-
-    def _end(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._folder.cleanup()
-
-    def __enter__(self) -> Browser:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._socket.close()
-        self._end()
-
-
-CENTRE = "const r = b.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2];"
+from stepmap_hil.live_watch import POINTS, LiveRun, charts
+from stepmap_hil.run import closed_loop
+from stepmap_hil.sensors import Gaussian
+from tests.hil.browser import CHROMIUM, Browser
+from tests.hil.rigs import rig
 
 
 @pytest.fixture
@@ -285,6 +160,119 @@ def test_the_demo_runs() -> None:
     assert made.stderr == ""
 
 
+# In a process of its own
+
+
+SYSTEM = {"name": "suspended_mass"}
+
+
+def served(url: str) -> bool:
+    """Whether anybody listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_a_page_in_its_own_process_takes_no_time_from_a_run() -> None:
+    with RemotePage("a run", SYSTEM, faults=("link cut",)) as page:
+        assert served(page.url)
+        points = np.zeros((2000, 3), dtype=np.float32)
+        spent = []
+        for k in range(200):  # far more than it can draw
+            at = time.thread_time()
+            page.update(frame(k, points=points))
+            spent.append(time.thread_time() - at)
+        assert np.median(spent) < 0.0005  # s
+        page.note("a note")
+        assert page.injected() == []
+        assert not page.stop_requested
+        page.finish("done")
+    assert not served(page.url)
+    page.close()
+
+
+def test_a_run_whose_page_is_gone_is_stopped() -> None:
+    with RemotePage("a run", SYSTEM) as page:
+        page._process.kill()
+        end = time.monotonic() + 5
+        while not page.stop_requested and time.monotonic() < end:
+            time.sleep(0.01)
+        assert page.stop_requested  # nobody could press STOP any more
+        page.update(frame(0))
+        page.finish("stopped")
+
+
+def test_a_page_does_not_outlive_its_run() -> None:
+    """Even if that dies without a word."""
+    script = (
+        "import os; from stepmap_hil.live import RemotePage; "
+        f"print(RemotePage('a run', {SYSTEM}).url, flush=True); os.kill(os.getpid(), 9)"
+    )
+    made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    url = made.stdout.strip()
+    end = time.monotonic() + 10
+    while served(url) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not served(url)
+
+
+def test_a_page_that_cannot_start_is_told() -> None:
+    with pytest.raises(LinkError, match="did not start"):
+        RemotePage("a run", SYSTEM, nonsense=1)
+
+
+# With a board
+
+
+class Cloud(Gaussian):
+    """A sensor that sees points."""
+
+    def points(self, most: int) -> Array:
+        return np.ones((most, 3))
+
+
+def test_what_is_shown_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, shown = rig(ticks=30), list[LiveFrame]()
+    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Cloud)
+    with LivePage("a run", made.job.system, faults=["sensor jump"], charts=charts(made.controller)) as page:
+        update = page.update
+
+        def see(frame: LiveFrame) -> None:
+            shown.append(frame)
+            update(frame)
+
+        monkeypatch.setattr(page, "update", see)
+        run = closed_loop(made, None, page.wait, None, LiveRun(page, made.controller))
+        assert (page._shown.state, page._shown.reason) == ("done", "")
+        assert page._button.disabled
+        assert [event.split("  ")[1] for event in page._events] == ["armed", "running", "stopped"]
+    assert {frame.state for frame in shown} == {"armed", "running"}
+    assert len(shown) == len(run.rows)
+    assert any(frame.points is not None and frame.points.shape == (POINTS, 3) for frame in shown)
+    told = shown[-1].numbers
+    assert set(told) == {"tracking", "estimate", "latency", "late", *(n for n, _ in made.job.system.sensor_channels)}
+    # An innovation is noise of the measurement and of the estimate: within 5 sigma of both, here 10 mm.
+    assert all(abs(told[name]) < 10 for name, _ in made.job.system.sensor_channels)
+
+
+def test_stop_before_the_run_prevents_motion() -> None:
+    made, said = rig(ticks=30), list[str]()
+    with LivePage("a run", made.job.system) as page:
+
+        def say(text: str) -> None:
+            page.wait(text)
+            said.append(f"{page._shown.state}: {page._shown.reason}")
+            if text == "uploading the schedule":
+                page._request_stop()
+
+        with pytest.raises(LinkError, match="stopped by the user before the run began"):
+            closed_loop(made, None, say, None, LiveRun(page, made.controller))
+        assert "waiting: uploading the schedule" in said
+        assert "running" not in "".join(page._events)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_in_a_browser(page: LivePage) -> None:
@@ -327,8 +315,7 @@ def test_in_a_browser(page: LivePage) -> None:
             running.join(5)
             assert commands == ["Kinect jump", "stop"]
 
-            hosts = {url.split("/")[2] for url in (*browser.requests, *browser.sockets) if "://" in url[:10]}
-            assert hosts == {page.url.split("/")[2]}
+            assert browser.hosts() == {page.url.split("/")[2]}
             assert {url.split(":")[0] for url in browser.requests} <= {"http", "data", "blob"}
             assert browser.sockets == [page.url.replace("http", "ws") + "/"]  # so workers are heard, too
             assert browser.errors == []

@@ -49,13 +49,23 @@ def test_looks_for_everything_and_knows_a_remedy() -> None:
     assert found["casadi"]["detail"].count(".") >= 2
 
 
-def test_table_names_remedies_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_names_remedies_of_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("COLUMNS", "200")
     result = run()
     assert result.exit_code == 0  # also without any program, simulation works
     assert "pip install platformio" in result.stdout
     assert "apt-get install qemu-system-arm" in result.stdout
+
+
+def test_programs_beside_python_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `stepmap build` finds them where the environment was not activated."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    (tmp_path / "pio").write_text("#!/bin/sh\necho PlatformIO 1.2.3\n")
+    (tmp_path / "pio").chmod(0o755)
+    assert findings(run("--json"))["pio"]["detail"] == "PlatformIO 1.2.3"
 
 
 def test_no_compiler_is_slow_but_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

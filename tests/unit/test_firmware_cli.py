@@ -5,21 +5,33 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import socket
 import stat
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import serial
 from typer.testing import CliRunner, Result
 
 from stepmap.cli import app
+from stepmap.errors import ModelError
 from stepmap_hil import build as building
+from stepmap_hil import dialect
 from stepmap_hil.boards import SerialBoard
+from stepmap_hil.dialect import Message
+from stepmap_hil.flash import find_port
+from stepmap_hil.image import made_for, require_image
 from stepmap_hil.link import Link
+from stepmap_hil.monitor import Monitor
 from tests.pil.built import JOB, KEY, KEY_FILE, OUT, alone, firmware, schedule
+from tests.pil.robot import Robot
 
 SMALL = """\
 [system]
@@ -96,7 +108,12 @@ def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_key_that_is_not_there_or_open_to_others_is_not_shown(tmp_path: Path) -> None:
     missing = run("key", "--show", "--file", "none")
     assert missing.exit_code == 1
-    assert "make one with `stepmap key`" in missing.output
+    assert "make one with `stepmap key --file none`" in missing.output
+    usual = run("key", "--show")
+    assert "make one with `stepmap key`" in usual.output
+    folder = run("key", "--file", tmp_path)
+    assert folder.exit_code == 1
+    assert f"{tmp_path} is a folder: name a file, such as {tmp_path / 'key'}" in folder.output
     shutil.copy(KEY_FILE, tmp_path / "open") if KEY_FILE.exists() else (tmp_path / "open").write_text("00" * 32)
     (tmp_path / "open").chmod(0o644)
     shown = run("key", "--show", "--file", tmp_path / "open")
@@ -190,6 +207,9 @@ def test_without_platformio_there_is_a_remedy(other_job: Path, tmp_path: Path, m
         (("--board", "stm32f405", "--image", "x.bin", "--port", "p"), "--image: there is no file x.bin"),
         (("--board", "stm32f405", "--port", "p"), "nothing was built for stm32f405"),
         (("--board", "esp32", "--image", JOB, "--port", "p"), "give the job instead"),
+        (("--board", "stm32f405", "--image", JOB, "--port", "p"), "is no firmware for stm32f405"),
+        ((JOB, "--board", "stm32f405", "--port", "p"), "--port: there is no p; there "),
+        ((JOB, "--board", "stm32f405", "--port", ""), "--port: there is no empty name"),
     ],
 )
 def test_flash_names_what_is_wrong(arguments: tuple[object, ...], text: str) -> None:
@@ -198,16 +218,50 @@ def test_flash_names_what_is_wrong(arguments: tuple[object, ...], text: str) -> 
     assert text in result.output
 
 
-@pytest.mark.parametrize("ports", [[], ["/dev/ttyUSB0", "/dev/ttyUSB1"]])
+@pytest.mark.parametrize("ports", [[], ["/dev/ttyUSB0", "/dev/ttyUSB1"], ["/dev/ttyS0"]])
 def test_flash_asks_which_port(ports: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     class Port:
         def __init__(self, device: str) -> None:
             self.device = device
 
     monkeypatch.setattr("serial.tools.list_ports.comports", lambda: [Port(name) for name in ports])
-    result = run("flash", "--board", "stm32f405", "--image", JOB)
+    result = run("flash", JOB, "--board", "stm32f405")
     assert result.exit_code == 2
-    assert (ports[1] if ports else "there is no serial port on this computer") in result.output
+    assert (ports[-1] if ports else "there is no serial port on this computer") in result.output
+
+
+def test_the_only_adapter_is_the_board_s() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        there = [SimpleNamespace(device=name) for name in ("/dev/ttyS0", "/dev/ttyACM3")]
+        patch.setattr("serial.tools.list_ports.comports", lambda: there)
+        assert find_port(None) == "/dev/ttyACM3"
+
+
+@pytest.mark.parametrize(
+    ("stack", "start", "problem"),
+    [
+        (0x20000800, 0x08000101, None),
+        (0x20002004, 0x08000101, "its stack would begin at 0x20002004, which is not in RAM"),
+        (0x20000802, 0x08000101, "its stack would begin at 0x20000802"),
+        (0x20000800, 0x08000100, "it would start at 0x08000100, which is not in its code"),
+        (0x20000800, 0x08002001, "it would start at 0x08002001"),
+        (0xFFFFFFFF, 0xFFFFFFFF, "not in RAM"),
+    ],
+)
+def test_an_image_begins_with_a_stack_and_a_start(tmp_path: Path, stack: int, start: int, problem: str | None) -> None:
+    image = tmp_path / "x.bin"
+    image.write_bytes(struct.pack("<II", stack, start).ljust(4096, b"\0"))
+    with nullcontext() if problem is None else pytest.raises(ModelError, match=problem):
+        require_image("stm32f100", image)
+
+
+def test_an_image_of_another_chip_is_named() -> None:
+    image = firmware("stm32f100").image
+    require_image("stm32f100", image)
+    result = run("flash", "--board", "stm32f405", "--image", image, "--port", "p")
+    assert result.exit_code == 2
+    assert f"{image} is for stm32f100, not for stm32f405" in result.output
+    assert made_for(firmware("stm32f405").image.read_bytes()) == "stm32f405"
 
 
 def test_several_jobs_that_were_built_are_listed(tmp_path: Path) -> None:
@@ -229,7 +283,8 @@ def test_upload_brings_the_schedule(port: str) -> None:
     assert digest.hex()[:16] in result.output
     assert "until the board loses power" not in result.output
     again = run("upload", JOB, "--port", port, "--key", KEY_FILE, "--build", OUT)
-    assert "0 chunks" in again.output
+    assert "nothing: already in use" in again.output
+    assert "resumed" not in again.output
     with SerialBoard(port) as board:
         beat = Link(board.open(), KEY).connect()
         assert bytes(beat.schedule) == digest[:8]
@@ -261,7 +316,97 @@ def test_a_port_that_is_not_there(tmp_path: Path) -> None:
     assert "remedy" in result.output
 
 
+@pytest.mark.parametrize("port", ["", "socket://localhost", "socket://localhost:http", "socket://localhost:99999"])
+def test_a_port_that_is_no_address(port: str) -> None:
+    result = run("monitor", "--port", port, "--seconds", 0)
+    assert result.exit_code == 2
+    assert ("socket://HOST:NUMBER" if port else "the port is empty") in result.output
+
+
+def test_a_socket_where_nobody_listens() -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        free = server.getsockname()[1]
+    result = run("monitor", "--port", f"socket://localhost:{free}", "--seconds", 0)
+    assert result.exit_code == 1
+    assert "does a program listen there" in result.output
+    assert "dialout" not in result.output
+
+
+# stop
+
+
+def test_stop_makes_a_board_idle_so_that_uploads_go_on(port: str) -> None:
+    with SerialBoard(port) as board:
+        Link(board.open(), KEY).command("calibrate", "virtual_io")
+    refused = run("upload", JOB, "--port", port, "--key", KEY_FILE, "--build", OUT)
+    assert refused.exit_code == 1
+    assert "stop it first. `stepmap stop` does." in refused.output
+    stopped = run("stop", "--port", port, "--key", KEY_FILE)
+    assert stopped.exit_code == 0, stopped.output
+    assert stopped.output == "board 1 is idle: a stop was commanded\n"
+    assert run("upload", JOB, "--port", port, "--key", KEY_FILE, "--build", OUT).exit_code == 0
+
+
+def test_stop_tells_a_fault_before_it_resets_it(port: str) -> None:
+    with SerialBoard(port) as board:
+        robot = Robot(board)
+        robot.prepare()
+        robot.session.pass_time(0.001)
+        robot.session.encoders((10000, 0))  # no motor turns so fast
+    result = run("stop", "--port", port, "--key", KEY_FILE)
+    assert result.exit_code == 0, result.output
+    first, last = result.output.splitlines()
+    assert first.startswith("board 1 was in fault: ")
+    assert last == "board 1 is idle: a reset was commanded"
+
+
+def test_stop_restarts_a_board(port: str) -> None:
+    with SerialBoard(port) as board:
+        before = Link(board.open(), KEY).connect()
+    result = run("stop", "--port", port, "--key", KEY_FILE, "--restart")
+    assert result.exit_code == 0, result.output
+    assert result.output == "board 1 is idle: the self-test passed\n"
+    with SerialBoard(port) as board:
+        after = Link(board.open(), KEY).connect()
+    assert (before.start, after.start) == (0, 2)  # power, software
+
+
+def test_stop_needs_the_board_s_key(port: str) -> None:
+    result = run("stop", "--port", port)
+    assert result.exit_code == 1
+    assert "there is no key file" in result.output
+
+
 # monitor
+
+
+def test_monitor_believes_signed_heartbeats_only(port: str) -> None:
+    """Someone on the line says that the board runs, without a key."""
+    lie = {"state": 4, "reason": 5, "uptime_ms": 1, "schedule": [9] * 8}
+    with SerialBoard(port) as board:
+        link = Link(board.open(), KEY)
+        watched = Monitor(link)
+        list(watched.take(link.connect()))
+        forged = dialect.decode(dialect.encode(Message("HEARTBEAT", lie, system=1, component=1), 0))
+        elsewhere = replace(watched.beat, system=2, fields={**watched.beat.fields, "state": 4})
+        assert [*watched.take(forged), *watched.take(elsewhere)] == []
+        assert dialect.word("STEPMAP_STATE", watched.beat.state) == "idle"
+
+
+def test_monitor_shows_at_once_what_it_heard_when_it_connected(port: str) -> None:
+    result = run("monitor", "--port", port, "--key", KEY_FILE, "--seconds", 0)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[0] == "idle: the self-test passed"
+    assert "nothing lost" in result.output
+    assert "replayed" not in result.output
+
+
+def test_monitor_says_that_it_only_listens(port: str) -> None:
+    result = run("monitor", "--port", port, "--seconds", 1.5)
+    assert result.exit_code == 0, result.output
+    assert "no key: it only listens" in result.output
+    assert "trust" in result.output
+    assert "signed" not in result.output
 
 
 def test_monitor_shows_the_state_in_words(port: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 import serial
 
+from stepmap.errors import ModelError
 from stepmap_hil.board import Board, BoardError
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 BAUD = 460800
 PULSE = 0.1  # s that a reset line is held
+PLUGGED = "is it plugged in, is no other program using it, and is your user in the group dialout?"
+LISTENS = "does a program listen there, and is no other connected to it already?"
 
 
 class SerialBoard(Board):
@@ -25,7 +29,7 @@ class SerialBoard(Board):
     def __init__(
         self, port: str, *, baud: int = BAUD, reset_line: Literal["rts", "dtr"] | None = None, name: str | None = None
     ) -> None:
-        self.port = port
+        self.port = _checked(port)
         self.baud = baud
         self.reset_line = reset_line
         self.name = name or port
@@ -40,7 +44,7 @@ class SerialBoard(Board):
                     f"{self.port} cannot be opened: {error}",
                     command=f"open {self.port} at {self.baud} baud",
                     log="",
-                    remedy="is it plugged in, is no other program using it, and is your user in the group dialout?",
+                    remedy=LISTENS if "://" in self.port else PLUGGED,
                 ) from error
         return self._serial
 
@@ -61,3 +65,19 @@ class SerialBoard(Board):
         if self._serial is not None:
             self._serial.close()
         self._serial = None
+
+
+def _checked(port: str) -> str:
+    """The port, if it can be one; what pyserial says of a wrong address names something else."""
+    if not port.strip():
+        raise ModelError("the port is empty: name a serial device, a pseudo terminal, or socket://HOST:NUMBER")
+    kind = port.partition("://")[0]
+    if kind in ("socket", "rfc2217"):
+        try:
+            address = urlsplit(port)
+            whole = bool(address.hostname) and address.port is not None
+        except ValueError:  # not a number, or too large
+            whole = False
+        if not whole:
+            raise ModelError(f"{port} is no address: write {kind}://HOST:NUMBER, such as {kind}://localhost:4000")
+    return port

@@ -72,6 +72,13 @@ class Tracker:
         ball = self.find_ball(frame, foreground, patches, expected=expected)
         return _reading(self.camera, self.scene, ball, face, seconds)
 
+    def points(self, frame: Array, most: int) -> Array:
+        """Foreground of a frame as points in the world, (N, 3); an even choice of ``most`` where there are more."""
+        v, u = np.nonzero(self.background.foreground(checked(frame)))
+        few = slice(None, None, max(1, -(-len(v) // most)))
+        v, u = v[few], u[few]
+        return self.camera.to_world(self.camera.rays(u, v) * self.camera.depth(frame[v, u])[:, None])
+
     def find_ball(
         self, frame: Array, foreground: Array, patches: list[Cluster], *, expected: Any = None
     ) -> Sphere | None:

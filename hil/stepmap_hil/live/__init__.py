@@ -2,5 +2,6 @@
 
 from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame
 from stepmap_hil.live.page import LivePage
+from stepmap_hil.live.remote import RemotePage
 
-__all__ = ["CHARTS", "Chart", "LiveFrame", "LivePage"]
+__all__ = ["CHARTS", "Chart", "LiveFrame", "LivePage", "RemotePage"]

@@ -16,7 +16,7 @@ from stepmap_hil.live.frame import Chart
 WINDOW = 10.0  # s
 ROWS = 600  # at most in a chart
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-HEIGHT, LEGEND = 130, 14  # pixels
+HEIGHT, LEGEND = 92, 14  # pixels
 
 
 class Strips:

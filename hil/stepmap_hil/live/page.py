@@ -17,17 +17,19 @@ from numpy.typing import ArrayLike
 from viser.infra import WebsockClientConnection
 
 import stepmap as sm
+from stepmap.arrays import Array
 from stepmap.errors import LinkError
 from stepmap_hil.live.charts import Strips
-from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame, configuration
-from stepmap_hil.live.scene import Scene, legend
+from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame, Pose, configuration
+from stepmap_hil.live.scene import TRAIL, Scene, legend
 
 HOST = "127.0.0.1"  # never another: whoever sees the page can stop the robot
 RATE = 30.0  # Hz, at most, of the scene
 SHARE = 0.1  # of the time, at most, goes into drawing
-SLOW_RATE = 8.0  # Hz, at most, of charts, text and points
+SLOW_RATE = 8.0  # Hz, at most, of charts, text and trails
 WIDTH = 400  # pixels of the panel
 EVENTS = 5  # shown
+FEW = 2  # lines of a chart whose last numbers are written, too
 COLORS = {"running": "#009E73", "holding": "#E69F00", "fault": "#D02020"}  # of states, by their first word
 TEXT = """<div style="padding: 0.2em 0.8em; line-height: 1.45; font-size: 0.9em">
 <div style="display: flex; justify-content: space-between; align-items: baseline">
@@ -59,8 +61,10 @@ class LivePage:
         self._lock = threading.Lock()
         self._asked: list[str] = []
         self._events: tuple[str, ...] = ()
-        self._units = {name: chart.unit for chart in charts for name in chart.lines}
+        self._units = {name: chart.unit for chart in charts if len(chart.lines) <= FEW for name in chart.lines}
         self._pending: LiveFrame | None = None
+        self._points: Array | None = None  # that are drawn
+        self._passed: list[Pose] = []  # by the plant since the last drawing
         self._due = self._slow_due = 0.0
         self._closed = False
         n = self._n = len(self.system.coordinates)
@@ -81,15 +85,15 @@ class LivePage:
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
         gui.main_panel.dock_right()
         gui.main_panel.set_width(WIDTH)
-        # STOP comes first, so that nothing that grows can move it.
+        # Buttons come first, so that nothing that grows can move one under somebody's mouse.
         self._button = gui.add_button(
             "STOP", color="red", icon=viser.Icon.PLAYER_STOP, hint="ends the run with a stop command"
         )
         self._button.on_click(lambda _: self._request_stop())
-        self._text = gui.add_html("")
         self._faults = gui.add_button_group("inject", tuple(faults)) if faults else None
         if self._faults is not None:
             self._faults.on_click(lambda event: self._inject(str(event.target.value)))
+        self._text = gui.add_html("")
         self._strips = Strips(gui, charts)
         self._event_text = gui.add_html("")
         self._shown = LiveFrame(0.0, {}, state="waiting", reason="the run has not begun")
@@ -98,12 +102,18 @@ class LivePage:
     def update(self, frame: LiveFrame) -> None:
         """Takes a tick; draws it unless the last was drawn a moment ago."""
         self._strips.add(frame.time, frame.numbers)
+        self._passed = [*self._passed[1 - TRAIL :], frame.coordinates]
         now = time.perf_counter()
         if now < self._due:
             self._pending = frame
             return
         self._draw(frame, slow=now >= self._slow_due)
         self._due = now + max(1 / RATE, (time.perf_counter() - now) / SHARE)
+
+    @property
+    def wants_points(self) -> bool:
+        """Whether points of the next tick would be drawn."""
+        return time.perf_counter() >= self._due
 
     def _draw(self, frame: LiveFrame, *, slow: bool) -> None:
         self._pending = None
@@ -113,11 +123,21 @@ class LivePage:
         placed = iter(self.system.positions(np.array([q for q in poses if q is not None]).reshape(-1, self._n)))
         with self._server.atomic():
             self._scene.move(*(None if q is None else next(placed) for q in poses))
+            if not _same(frame.points, self._points):
+                self._points = frame.points
+                self._scene.draw_points(frame.points)
             if slow:
+                self._extend_trail()
                 self._slow_due = time.perf_counter() + 1 / SLOW_RATE
-                self._scene.draw_slowly(frame.points)
                 self._strips.draw()
                 self._write()
+
+    def _extend_trail(self) -> None:
+        found = [configuration(self.system, pose) for pose in self._passed]
+        self._passed = []
+        passed = np.array([q for q in found if q is not None]).reshape(-1, self._n)
+        if len(passed):
+            self._scene.extend_trail(self.system.positions(passed))
 
     def _write(self) -> None:
         frame = self._shown
@@ -135,20 +155,29 @@ class LivePage:
             colors=legend(),
         )
 
-    def note(self, text: str) -> None:
+    def wait(self, text: str) -> None:
+        """Shows what is done before the run."""
+        self._shown = replace(self._shown, state="waiting", reason=text)
+        self._write()
+
+    def offer(self, faults: bool) -> None:
+        """Shows or hides the buttons for faults."""
+        if self._faults is not None:
+            self._faults.visible = faults
+
+    def note(self, text: str, at: float | None = None) -> None:
         """Adds a line to the last events, which the page shows."""
         with self._lock:
-            self._events = (*self._events, f"{self._shown.time:.2f} s  {text}")[-EVENTS:]
+            self._events = (*self._events, f"{self._shown.time if at is None else at:.2f} s  {text}")[-EVENTS:]
             lines = "".join(f"<div>{html.escape(event)}</div>" for event in self._events)
             self._event_text.content = EVENT_TEXT.format(events=lines)
 
-    def finish(self, text: str) -> None:
+    def finish(self, state: str, reason: str = "") -> None:
         """Shows the last tick and how the run ended; the page stays, its buttons do nothing more."""
         last = self._pending or self._shown
-        self._draw(replace(last, state=text, reason=""), slow=True)
+        self._draw(replace(last, state=state, reason=reason), slow=True)
         self._button.disabled = True
-        if self._faults is not None:
-            self._faults.visible = False  # viser cannot disable a group
+        self.offer(False)  # viser cannot disable a group
 
     def close(self) -> None:
         """Ends the server; calling it again does nothing."""
@@ -207,6 +236,10 @@ class _Server(viser.ViserServer):
     def request_share_url(self, verbose: bool = True) -> str | None:
         """No tunnel: viser would open one to the internet whenever a client asks."""
         return None
+
+
+def _same(some: Array | None, other: Array | None) -> bool:
+    return some is other or (some is not None and other is not None and np.array_equal(some, other, equal_nan=True))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ Solid = viser.IcosphereHandle | viser.BoxHandle | viser.CylinderHandle | viser.L
 
 FIELD = np.radians(40.0)  # of view
 POINTS = 4000  # at most of a depth camera
+BALL = 0.018  # radius of the heaviest mass in sizes of the scene: points of a depth camera lie around it
 TRAIL = 300  # positions
 TRAILS = 3  # at most, of the heaviest
 
@@ -83,13 +84,16 @@ class Scene:
         self.ghost.move(estimate)
         for index, cross in zip(self.balls, self.crosses, strict=True):
             _place(cross, None if reference is None else reference[index])
-        if plant is not None:
-            self._trail = [*self._trail[1 - TRAIL :], plant[self._trailed]]
 
-    def draw_slowly(self, points: Array | None) -> None:
-        """What is too large to be drawn at every move: the trail, and points (N, 3)."""
+    def extend_trail(self, passed: Array) -> None:
+        """Positions of all frames that the plant has passed since, (N, frame, 3)."""
+        self._trail = [*self._trail, *passed[:, self._trailed]][-TRAIL:]
+
         if len(self._trail) > 1:
             self._trail_line.points = _chains(np.array(self._trail))
+
+    def draw_points(self, points: Array | None) -> None:
+        """What a depth camera sees, (N, 3)."""
         few = np.zeros((0, 3), dtype=np.float32)
         if points is not None and len(points):
             few = np.asarray(points, dtype=np.float32)[:: -(-len(points) // POINTS)]
@@ -128,7 +132,7 @@ class Body:
         heaviest = max((mass for _, mass in shape.masses), default=1.0)
         for index, mass in shape.masses:
             if index not in shape.carts:
-                radius = 0.035 * size * look.swell * max(float(np.cbrt(mass / heaviest)), 0.3)
+                radius = BALL * size * look.swell * max(float(np.cbrt(mass / heaviest)), 0.3)
                 ball = api.add_icosphere(f"/{name}/mass{index}", radius, look.color, opacity=opacity, visible=False)
                 self.solids.append((ball, index))
         for index in shape.carts:

@@ -18,7 +18,13 @@ from stepmap.report import Picture, Section, page
 
 
 def figure(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="fig3, double_pendulum, cart_pendulum.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="fig2, fig3, fig4, double_pendulum, cart_pendulum.")],
+    recording: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RECORDING]", help="For fig2 and fig4: a run.mcap. Usually the last one of the main job."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files go.")] = Path("build/figures"),
 ) -> None:
     """Make a published figure: PNG, SVG, its numbers as JSON, and a page that says what was assumed."""
@@ -33,7 +39,7 @@ def figure(
     )
     with bar:
         task = bar.add_task(name, total=1.0)
-        made = published.make(name, lambda part, text: bar.update(task, completed=part, description=text))
+        made = published.make(name, lambda part, text: bar.update(task, completed=part, description=text), recording)
     from stepmap import plots
 
     picture = plots.render(made.figure, "svg")

@@ -1,0 +1,58 @@
+"""The live page in a process of its own: ``RemotePage`` starts it and speaks to it through pipes.
+
+Orders come in as pickles on its input; its address, STOP and faults go out as lines. It ends when its input ends, so
+also when whoever started it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from typing import IO, Any
+
+import stepmap as sm
+from stepmap_hil.live.page import LivePage
+
+ORDERS = ("update", "wait", "offer", "note", "finish")
+NICE = 5  # a run in real time comes first
+
+
+class _Served(LivePage):
+    """Passes on what the user asks for."""
+
+    def __init__(self, told: IO[str], **given: Any) -> None:
+        self._told = told
+        super().__init__(**given)
+        print(self.url, file=told, flush=True)
+
+    def _request_stop(self) -> None:
+        print("stop", file=self._told, flush=True)
+        super()._request_stop()
+
+    def _inject(self, name: str) -> None:
+        print(f"fault {name}", file=self._told, flush=True)
+        super()._inject(name)
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this
+    os.nice(NICE)
+    told = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints is no message
+    orders = sys.stdin.buffer
+    system, given = pickle.load(orders)
+    with _Served(told, system=sm.systems.get(**system), **given) as page:
+        while True:
+            try:
+                order, arguments = pickle.load(orders)
+            except EOFError:
+                return
+            if order not in ORDERS:
+                raise ValueError(f"no order is called {order!r}")
+            getattr(page, order)(*arguments)
+
+
+if __name__ == "__main__":
+    main()

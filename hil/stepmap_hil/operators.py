@@ -1,0 +1,87 @@
+"""Who stands beside a real robot: is asked before it moves, and stops it with any key."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import tty
+from types import TracebackType
+from typing import Protocol, Self
+
+from stepmap.errors import ModelError
+
+ENTER = "\r\n"
+
+
+class Operator(Protocol):
+    """Someone who can say no."""
+
+    def tell(self, text: str) -> None: ...
+
+    def agrees(self, question: str) -> bool:
+        """Waits for an answer."""
+        ...
+
+    def objects(self) -> bool:
+        """Whether a key was pressed since the last call; does not wait."""
+        ...
+
+
+class Terminal:
+    """Someone at the keyboard of this program. Keys are taken as they are pressed, without Enter, and not shown."""
+
+    def __init__(self) -> None:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise ModelError(
+                "a real robot is stopped with any key, and this program has no keyboard: start it in a terminal, or "
+                "give --unattended where something else can stop the robot"
+            )
+        self._keyboard = sys.stdin.fileno()
+        self._before = termios.tcgetattr(self._keyboard)
+
+    def __enter__(self) -> Self:
+        tty.setcbreak(self._keyboard)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        termios.tcflush(self._keyboard, termios.TCIFLUSH)
+        termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._before)
+
+    def tell(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def agrees(self, question: str) -> bool:
+        termios.tcflush(self._keyboard, termios.TCIFLUSH)  # what was pressed before the question is no answer to it
+        self.tell(f"{question} Press Enter to go on, any other key to leave.")
+        return os.read(self._keyboard, 1).decode(errors="replace") in ENTER
+
+    def objects(self) -> bool:
+        if not select.select([self._keyboard], [], [], 0.0)[0]:
+            return False
+        os.read(self._keyboard, 1024)  # the end of the input counts too: nobody is there any more
+        return True
+
+
+class Unattended:
+    """Nobody: a limit switch, a rehearsal with an emulated robot."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def tell(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def agrees(self, question: str) -> bool:
+        return True
+
+    def objects(self) -> bool:
+        return False

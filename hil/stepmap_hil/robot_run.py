@@ -1,0 +1,296 @@
+"""A run with a real robot: its board turns the motors, a Kinect watches, someone stands beside it.
+
+Nothing moves before someone agrees. From arming to the end any key stops the robot, as do an error, Ctrl-C, a robot
+that leaves its room, and the board itself when it sees nothing for 250 ms.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import LinkError, StepmapError
+from stepmap.jobs import Job
+from stepmap_codegen import Controller
+from stepmap_hil import dialect
+from stepmap_hil.bench import STOPPED, Row, Run, Watch
+from stepmap_hil.dialect import Message
+from stepmap_hil.injector import MOVING
+from stepmap_hil.kinect_eye import Sight
+from stepmap_hil.link import Link
+from stepmap_hil.onlooker import Onlooker
+from stepmap_hil.operators import Operator
+from stepmap_hil.reasons import Reason, explain
+from stepmap_hil.record import Recorder
+from stepmap_hil.rig import Room
+from stepmap_hil.sensors import Seen
+from stepmap_hil.session import PATIENCE, Sent, Session
+from stepmap_hil.words import Words
+
+SLICE = 0.005  # s that a frame is waited for before keys and the board are heard
+LOOK = 15  # frames that are looked at before anything moves
+FAR = 5.0  # standard deviations of the first estimate that the mechanism may be from where the plan begins
+CALIBRATING = 10.0  # s until a board that does not calibrate is given up
+KEPT = 64  # measurements whose answers are waited for
+
+ARMED = dialect.value("STEPMAP_STATE_ARMED")
+Pending = dict[int, tuple[Sight, list[int]]]  # by sequence
+
+
+class Eye(Protocol):
+    """Whatever watches the robot."""
+
+    def next(self, timeout: float) -> Sight | None: ...
+
+
+class ObjectionError(LinkError):
+    """Someone pressed a key before the run."""
+
+
+class RobotRun:
+    """One robot, one run. As a context manager it stops the robot at the end, however the end comes."""
+
+    def __init__(
+        self,
+        job: Job,
+        controller: Controller,
+        link: Link,
+        eye: Eye,
+        operator: Operator,
+        room: Room,
+        *,
+        board: str,
+        recorder: Recorder | None = None,
+        onlooker: Onlooker | None = None,
+    ) -> None:
+        self.job, self.controller, self.eye, self.operator, self.room = job, controller, eye, operator, room
+        self.words = Words.parse(controller.description())
+        self.session = Session(link, self.words, options=(), log=self._sent)
+        self.recorder, self.onlooker = recorder, onlooker or Onlooker()
+        self.period = controller.program.period
+        self.run = Run(job.name, board, "realtime", plant="real")
+        self._nq = controller.plant.step.nd + controller.plant.step.nk
+        self._begun = time.monotonic()
+        self._pending: Pending = {}
+        self._moved = False
+        self._last_frame: float | None = None
+
+    @property
+    def time(self) -> float:
+        """Seconds since this object was made."""
+        return time.monotonic() - self._begun
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._moved:
+            self.run.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error or "left")
+            with suppress(StepmapError, OSError):
+                self.session.stop(timeout=1.0)
+                self.event("stopped early")
+
+    # Before the run
+
+    def prepare(self, countdown: float) -> None:
+        """Looks whether the robot stands where the plan begins, asks, calibrates, arms and counts down."""
+        self.session.ready(self.session.connect())
+        self._require_start(self._look())
+        if not self.operator.agrees("The robot is about to be armed: keep clear of it. From then on any key stops it."):
+            raise ObjectionError("left before the robot was armed: nothing has moved")
+        self._moved = True
+        self._calibrate()
+        self._pending.clear()  # what calibrates makes no tick
+        self.session.arm()
+        self.event("armed")
+        self.operator.tell("armed. ANY KEY STOPS THE ROBOT")
+        end, told = self.time + countdown, 0
+        while (left := end - self.time) > 0:
+            if told != int(np.ceil(left)):
+                told = int(np.ceil(left))
+                self.operator.tell(f"{told} …")
+            self.turn(running=False)
+            self._heed_operator()
+
+    def _heed_operator(self) -> None:
+        if self.operator.objects() or self.onlooker.stops():
+            self.session.stop()
+            self._moved = False
+            self.event("stopped")
+            raise ObjectionError(f"{STOPPED} before the run began")
+
+    def _look(self) -> list[Seen]:
+        seen: list[Seen] = []
+        while len(seen) < LOOK:
+            sight = self.eye.next(1.0)
+            if sight is None:
+                raise LinkError("the Kinect sends no frames: check its plugs, then try again")
+            seen.append(sight.seen)
+        return seen
+
+    def _require_start(self, seen: Sequence[Seen]) -> None:
+        """Raises where a channel is not seen, or is far from where the plan begins."""
+        begin = np.asarray(self.job.system.readings(self.job.pose), dtype=float)
+        allowed = FAR * self._start_spread(begin)
+        far = []
+        for k, name in enumerate(self.words.names("measurement")):
+            values = [one.z[k] for one in seen if one.valid >> k & 1]
+            if 2 * len(values) < len(seen):
+                raise LinkError(
+                    f"{name} is seen in {len(values)} of {len(seen)} frames: is anything before the camera?"
+                )
+            if abs(np.median(values) - begin[k]) > allowed[k]:
+                far.append(f"{name} is at {np.median(values):.3f}, not {begin[k]:.3f}")
+        if far:
+            raise LinkError(
+                f"the robot is not where the plan begins: {'; '.join(far)}. Move it there, then start again"
+            )
+
+    def _start_spread(self, begin: Array) -> Array:
+        """Standard deviations of measurements at the start: of the first estimate, and of the measurement itself."""
+        noise, system = self.job.noise, self.job.system
+        if noise is None:
+            raise TypeError("a controller was made with noise")
+        q = np.asarray(self.job.pose, dtype=float)
+        moved = [np.asarray(system.readings(q + 1e-6 * e), dtype=float) for e in np.eye(len(q))]
+        jacobian = (np.array(moved) - begin).T / 1e-6
+        spread: Array = np.sqrt(jacobian**2 @ noise.start[: len(q)] ** 2 + noise.measurement**2)
+        return spread
+
+    def _calibrate(self) -> None:
+        self.session.command("calibrate")
+        self.operator.tell("calibrating: nothing moves yet")
+        busy, deadline = dialect.value("STEPMAP_STATE_CALIBRATING"), self.time + CALIBRATING
+        beat: Message | None = None
+        self.session.told()
+        while beat is None or beat.state == busy:
+            self.turn(running=False)
+            self._heed_operator()
+            beat = self.session.told() or beat
+            if self.time > deadline:
+                raise LinkError(f"the board did not calibrate within {CALIBRATING:g} s: does it get measurements?")
+        if not beat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
+            raise LinkError(f"the board could not calibrate: {explain(beat.reason)}")
+
+    # The run
+
+    def go(self, ticks: int, watch: Watch | None = None) -> Run:
+        """Runs the schedule for some ticks, then stops."""
+        self.session.run()
+        self.session.told()
+        self.event("running")
+        self.operator.tell("running. ANY KEY STOPS THE ROBOT")
+        quiet = self.time
+        while not self.run.ended:
+            rows = self.turn(running=True)
+            quiet = self.time if rows else quiet
+            self.run.ended = self._why(rows, quiet, watch)
+            if rows and rows[-1].tick + 1 >= ticks:
+                break
+        self.session.stop()
+        self._moved = False
+        self.event("stopped")
+        return self.run
+
+    def _why(self, rows: Sequence[Row], quiet: float, watch: Watch | None) -> str:
+        """Why the run must end now; empty where it need not."""
+        if self.operator.objects() or self.onlooker.stops():
+            return STOPPED
+        if self.time - quiet > PATIENCE:
+            return f"the board said nothing for {PATIENCE:g} s"
+        if self.recorder is not None and self.recorder.failed is not None:
+            return f"the recording could not go on: {self.recorder.failed.strerror}"
+        beat = self.session.told()
+        if beat is not None and beat.state not in MOVING:
+            return f"{dialect.word('STEPMAP_STATE', beat.state)}: {explain(Reason(beat.reason))}"
+        for row in rows:
+            outside = self.room.left(np.asarray(row.coordinates))
+            if outside is not None:
+                return f"the robot left its room: {outside}"
+            if watch is not None and not watch(row):
+                return STOPPED
+        return ""
+
+    def turn(self, *, running: bool) -> list[Row]:
+        """Sends a measurement if a frame has come, and hears what the board says."""
+        sight = self.eye.next(SLICE)
+        if sight is not None:
+            self.session.stamp_us = round(self.time * 1e6) & 0xFFFFFFFF
+            words = self.words.encode("measurement", sight.seen.z)
+            self.session.measure(words, sight.seen.valid, time.monotonic() - sight.exposed)
+            self._pending[self.session.sequence] = (sight, words)
+            if running:
+                self.run.misses += sight.skipped
+            for old in [number for number in self._pending if number <= self.session.sequence - KEPT]:
+                del self._pending[old]
+                self.run.misses += running
+        return [self._keep(message, running) for message in self.session.ticks()]
+
+    # What is kept
+
+    def _keep(self, message: Message, running: bool) -> Row:
+        """A tick as the board told it; where the plant is, nobody knows better than its estimate."""
+        sight, words = self._pending.pop(message.sequence, (None, []))
+        running = running and message.state != ARMED  # one may have been on its way before the board heard "run"
+        estimate = list(message.estimate[: len(self.words.fields["estimate"])])
+        coordinates = self.words.decode("estimate", estimate)[: self._nq]
+        latency = 1e3 * (time.monotonic() - sight.moment) if sight is not None else 0.0
+        nz = len(self.words.fields["measurement"])
+        z = [float(v) for v in (sight.seen.z if sight is not None else np.zeros(nz))]
+        row = Row(
+            time=self.time,
+            tick=message.tick,
+            state=message.state,
+            reason=message.reason,
+            running=running,
+            measured=sight is not None,
+            valid=sight.seen.valid if sight is not None else 0,
+            taken=message.taken,
+            z=z,
+            words=list(words) if sight is not None else [0] * nz,
+            estimate=estimate,
+            command=list(message.command[: len(self.words.fields.get("command", []))]),
+            coordinates=[float(v) for v in coordinates],
+            truth=z,
+            latency_ms=latency,
+            jitter_ms=self._jitter(sight),
+            saturations=message.saturations,
+            gated=message.gated,
+            faults=message.faults,
+            sequence=message.sequence,
+            stamp_us=0,
+        )
+        if running:
+            self.run.misses += latency > 1e3 * self.period
+        self.run.rows.append(row)
+        self.onlooker.hear(row, message)
+        if self.recorder is not None:
+            self.recorder.write("/tick", row.time, **vars(row))
+            named = zip(self.words.names("estimate"), self.words.decode("estimate", estimate), strict=True)
+            self.recorder.write("/estimate", row.time, **{name: float(value) for name, value in named})
+        return row
+
+    def _jitter(self, sight: Sight | None) -> float:
+        """How far [ms] the time since the last frame is from a period."""
+        if sight is None:
+            return 0.0
+        before, self._last_frame = self._last_frame, sight.moment
+        return 0.0 if before is None else 1e3 * abs(sight.moment - before - self.period)
+
+    def event(self, text: str) -> None:
+        self.run.events.append((self.time, text))
+        self.onlooker.event(self.time, text)
+        if self.recorder is not None:
+            self.recorder.write("/event", self.time, at=self.time, text=text)
+
+    def _sent(self, sent: Sent) -> None:
+        if self.recorder is not None:
+            self.recorder.write("/sent", self.time, **{**vars(sent), "words": list(sent.words)})

@@ -1,0 +1,211 @@
+"""Whoever looks on can stop a run, and make faults happen while it goes on; one who does nothing changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepmap.errors import LinkError
+from stepmap_hil import results
+from stepmap_hil.bench import STOPPED, Row, Run
+from stepmap_hil.boards import NativeBoard
+from stepmap_hil.dialect import Message
+from stepmap_hil.faults import BY_HAND, MOTORS, Expectation, Fault, Result, by_hand, offered
+from stepmap_hil.injector import TOO_EARLY, Course, judge
+from stepmap_hil.link import Link
+from stepmap_hil.onlooker import Onlooker
+from stepmap_hil.record import Recorder
+from stepmap_hil.replay import replay, story
+from stepmap_hil.run import closed_loop
+from tests.hil.rigs import quiet, rig, source
+from tests.pil.built import KEY, firmware
+
+AT = 30  # ticks, in the middle of the first bow
+ENDING = {"link cut 1 s", "occluded 1 s", "motor stuck", "encoder jump", "board reset"}
+FACTS = {"seed": 1, "sensor": "gaussian", "flash_bytes": None, "ram_bytes": None, "instructions_per_tick": None}
+
+
+class Hand(Onlooker):
+    """Injects faults of `BY_HAND` at ticks of the run, and stops it at one."""
+
+    injects = True
+
+    def __init__(self, faults: dict[int, str] | None = None, stop: int | None = None) -> None:
+        self.asked, self.stop = dict(faults or {}), stop
+        self.tick = -1
+        self.events: list[str] = []
+        self.ended: str | None = None
+
+    def hear(self, row: Row, message: Message) -> None:
+        self.tick = row.tick if row.running else -1
+
+    def event(self, at: float, text: str) -> None:
+        self.events.append(text)
+
+    def over(self, run: Run) -> None:
+        self.ended = run.ended
+
+    def stops(self) -> bool:
+        return self.stop is not None and self.tick >= self.stop
+
+    def faults(self) -> Sequence[Fault]:
+        return [by_hand(self.asked.pop(at)) for at in list(self.asked) if self.tick >= at]
+
+
+def run(hand: Onlooker | None, ticks: int = 80) -> Run:
+    return closed_loop(rig(ticks=ticks), None, quiet, None, hand)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_each_fault_is_taken_as_usual(name: str) -> None:
+    hand = Hand({AT: name})
+    made = run(hand)
+    (result,) = made.results
+    assert result.ok, result
+    assert result.by_hand
+    assert result.document()["by_hand"] is True
+    assert TOO_EARLY not in result.seen
+    assert f"fault by hand: {BY_HAND[name].kind}" in hand.events
+    assert bool(made.ended) == (name in ENDING)
+    assert hand.ended == made.ended
+    assert hand.events == [text for _, text in made.events]
+
+
+@pytest.mark.parametrize("name", ["link cut 1 s", "6 frames lost", "board reset", "encoder jump"])
+def test_it_is_the_same_as_from_a_file(name: str) -> None:
+    made = run(Hand({AT: name}))
+    planned = replace(by_hand(name, at=made.results[0].at), by_hand=False)
+    again = closed_loop(replace(rig(ticks=80), faults=(planned,)), None, quiet)
+    assert [told(row) for row in made.rows] == [told(row) for row in again.rows]
+    assert made.ended == again.ended
+    assert [replace(result, by_hand=False) for result in made.results] == again.results
+
+
+def told(row: Row) -> list[object]:
+    return [getattr(row, name) for name in ("tick", "state", "estimate", "command", "coordinates")]
+
+
+def test_who_does_nothing_changes_nothing() -> None:
+    assert run(Hand(), 40).digest() == run(None, 40).digest()
+
+
+@pytest.mark.parametrize("name", ["link cut 0.15 s", "6 frames lost", "sensor jump", "motor stuck", "board reset"])
+def test_recordings_replay(name: str, tmp_path: Path) -> None:
+    path, made = tmp_path / "run.mcap", rig(ticks=60)
+    with Recorder(path, made.about(), source().attachments()) as recorder:
+        done = closed_loop(made, recorder, quiet, None, Hand({AT: name}))
+        results.complete(recorder, done, None, FACTS)
+    recorded = story(path)
+    assert recorded.closed.results == done.results
+    assert recorded.closed.digest() == done.digest()
+    found = replay(recorded, NativeBoard(firmware("native").program), KEY)
+    assert found.first == ""
+    assert found.equal == found.ticks > 30
+
+
+# Stopping
+
+
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of all commands from now on."""
+    found: list[str] = []
+    command = Link.command
+
+    def listen(link: Link, name: str, *options: str, timeout: float = 2.0) -> Message:
+        found.append(name)
+        return command(link, name, *options, timeout=timeout)
+
+    monkeypatch.setattr(Link, "command", listen)
+    return found
+
+
+def test_stop_before_the_run_keeps_the_robot_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = commands(monkeypatch)
+    with pytest.raises(LinkError, match="stopped by the user before the run began"):
+        run(Hand(stop=-1))
+    assert found == ["calibrate", "stop"]  # neither armed nor run
+
+
+def test_stop_while_armed_keeps_the_robot_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(Hand):
+        def stops(self) -> bool:
+            return "armed" in self.events
+
+    found = commands(monkeypatch)
+    with pytest.raises(LinkError, match="before the run began"):
+        run(Late())
+    assert found == ["calibrate", "arm", "stop"]
+
+
+def test_stop_ends_the_run() -> None:
+    hand = Hand(stop=20)
+    made = run(hand)
+    assert made.ended == STOPPED
+    assert hand.events == ["armed", "running", "stopped"]
+    assert sum(row.running for row in made.rows) == 21
+
+
+def test_no_injected_fault_keeps_a_robot_from_being_stopped() -> None:
+    hand = Hand({AT: "6 frames lost", AT + 2: "link cut 1 s"}, stop=AT + 2)
+    made = run(hand)
+    assert made.ended == STOPPED
+    assert hand.events[-1] == "stopped"
+    assert [result.ok for result in made.results] == [True] * len(made.results)
+
+
+# Judging
+
+
+def course(seconds: float, ended: tuple[str, str] | None = None, end: float = np.inf) -> Course:
+    """A run in which nothing but the clock moves."""
+    time = np.arange(0.0, seconds, 0.1)
+    row = rig_row()
+    return Course(time, [row] * len(time), np.zeros(len(time)), time, np.zeros((len(time), 1)), 0.1, ended, end)
+
+
+def rig_row() -> Row:
+    numbers = dict.fromkeys(Row.__annotations__, 0)
+    return Row(**{**numbers, "state": 4, "reason": 5})  # type: ignore[arg-type]
+
+
+def verdicts(faults: Sequence[Fault], *more: object) -> list[tuple[bool, bool]]:
+    """(ok, too early) of each."""
+    return [(r.ok, TOO_EARLY in r.seen) for r in judge(faults, course(*more))]  # type: ignore[arg-type]
+
+
+def test_what_a_run_cannot_show_is_not_held_against_it() -> None:
+    reset = by_hand("board reset", at=1.0)
+    assert verdicts([reset], 5.0) == [(False, False)]  # it went on for seconds: the reset was not noticed
+    assert verdicts([reset], 1.2) == [(True, True)]  # it was stopped at once
+    assert verdicts([replace(reset, by_hand=False)], 1.2) == [(False, False)]  # who plans a fault plans for it to show
+    assert verdicts([by_hand("motor stuck", at=1.0)], 5.0) == [(True, True)]  # it may not have had to move
+
+
+def test_faults_on_top_of_each_other_are_not_told_apart() -> None:
+    both = [by_hand("sensor jump", at=1.0), by_hand("encoder jump", at=1.1)]
+    assert verdicts(both, 1.5, ("fault", "motor_following"), 1.3) == [(True, False), (True, True)]
+    apart = [by_hand("sensor jump", at=1.0), by_hand("encoder jump", at=3.0)]
+    assert verdicts(apart, 4.5, ("fault", "motor_following"), 3.3) == [(True, False), (False, False)]
+
+
+def test_what_is_pressed_after_the_end_does_not_count() -> None:
+    assert verdicts([by_hand("sensor jump", at=2.0)], 2.5, ("fault", "motor_following"), 1.5)[0][0]
+
+
+# What is offered
+
+
+def test_only_what_a_run_can_have_is_offered() -> None:
+    assert offered(motors=True, reset=True) == list(BY_HAND)
+    kinds = {BY_HAND[name].kind for name in offered(motors=False, reset=False)}
+    assert not kinds & {*MOTORS, "reset"}
+    assert {by_hand(name).expect.state for name in ENDING} == {"stopped", "fault", "idle"}
+    assert all(by_hand(name).expect == Expectation() for name in set(BY_HAND) - ENDING)
+
+
+def test_results_of_files_do_not_mention_hands() -> None:
+    assert "by_hand" not in Result("cut", 1.0, "running", "running", ok=True).document()

@@ -1,0 +1,130 @@
+"""``stepmap figure fig2`` and ``fig4``: from a recording alone, in the layout of the paper."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepmap import figures as published
+from stepmap.errors import LinkError, ModelError
+from stepmap_hil import paper_figures, results
+from stepmap_hil.record import Recorder
+from stepmap_hil.replay import story
+from stepmap_hil.run import closed_loop, open_loop
+from stepmap_hil.summary import series
+from tests.hil.rigs import quiet, rig, source
+from tests.pil.built import ROOT
+
+FACTS = {"seed": 1, "sensor": "gaussian", "flash_bytes": None, "ram_bytes": None, "instructions_per_tick": None}
+
+
+def record(path: Path, *, opened: bool, ticks: int | None = None) -> Path:
+    made = rig(ticks=ticks)
+    with Recorder(path, made.about(), source().attachments()) as recorder:
+        run = closed_loop(made, recorder, quiet)
+        results.complete(recorder, run, open_loop(made, quiet) if opened else None, FACTS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("recording") / "run.mcap", opened=True)
+
+
+def figure(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stepmap.cli", "figure", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", ["fig2", "fig4"])
+def test_a_recording_becomes_a_figure(name: str, recording: Path, tmp_path: Path) -> None:
+    done = figure(name, recording, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()
+    assert f"Schultz &amp; Murphey, Fig. {name[-1]}" in (tmp_path / f"{name}.html").read_text()
+    assert len(json.loads((tmp_path / f"{name}.json").read_text())) == 300
+
+
+def test_fig2_shows_the_set_point_of_the_paper(recording: Path) -> None:
+    """(x_m, y_m) ≈ (0.43, 0.25) in the last two seconds; without feedback the mass swings around it."""
+    made = published.make("fig2", recording=recording)
+    rows = [row for row in made.rows if row["time"] >= made.rows[-1]["time"] - 2.0]
+    assert len(rows) == 60 or len(rows) == 61
+    far = {}
+    for trial in ("reference", "open_loop", "closed_loop"):
+        where = np.array([[row[f"{trial}_xm"], row[f"{trial}_ym"]] for row in rows])
+        far[trial] = np.linalg.norm(where - (0.43, 0.25), axis=1).max()
+    assert far["reference"] < 0.003
+    assert far["closed_loop"] < 0.01
+    assert far["open_loop"] > 5 * far["closed_loop"]
+    titles = [axis.get_title(loc="left") for axis in made.figure.axes]
+    assert titles == ["(a) open loop", "last two seconds", "(b) closed loop", "last two seconds"]
+    limits = [(axis.get_xlim(), axis.get_ylim()) for axis in made.figure.axes]
+    assert limits[:2] == limits[2:]  # so that both can be compared
+
+
+def test_fig4_shows_velocities(recording: Path) -> None:
+    made = published.make("fig4", recording=recording)
+    told = story(recording)
+    s = series(told.controller, told.closed)
+    assert [axis.get_ylabel() for axis in made.figure.axes] == ["velocity of xr [m/s]", "velocity of r [m/s]"]
+    for k, axis in enumerate(made.figure.axes):
+        curves = {line.get_label(): np.asarray(line.get_ydata()) for line in axis.lines}
+        assert list(curves) == ["reference", "raw measurements", "filtered measurements"]
+        # A velocity that is held for a period moves the robot from one command to the next: they sum up to the way.
+        assert curves["reference"].sum() / 30 == pytest.approx(s.plan[-1, k] - s.plan[0, k], rel=0.02, abs=1e-3)
+        rough = {name: float(np.std(np.diff(values - curves["reference"]))) for name, values in curves.items()}
+        assert rough["raw measurements"] > 5 * rough["filtered measurements"]
+
+
+def test_what_cannot_be_drawn_is_refused(recording: Path, tmp_path: Path) -> None:
+    alone = record(tmp_path / "alone.mcap", opened=False, ticks=20)
+    with pytest.raises(ModelError, match="no open loop"):
+        published.make("fig2", recording=alone)
+    assert published.make("fig4", recording=alone).rows
+    with pytest.raises(ModelError, match="not made from a recording"):
+        published.make("fig3", recording=recording)
+    with pytest.raises(ModelError, match="cannot be read"):
+        published.make("fig4", recording=tmp_path / "none.mcap")
+    done = figure("fig5")
+    assert (done.returncode, "fig2, fig3, fig4" in done.stderr) == (2, True)
+
+
+def test_the_bench_is_run_where_there_is_no_recording(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bench itself is tested elsewhere; here a recording stands in for it."""
+    commands: list[list[str]] = []
+
+    def bench(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        place = Path(command[command.index("--build") + 1]) / "suspended_mass" / "bench"
+        place.mkdir(parents=True)
+        shutil.copy(recording, place / "run.mcap")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(paper_figures.subprocess, "run", bench)
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    for _ in range(2):  # the second time it is there
+        assert published.make("fig4", lambda part, text: said.append(text)).rows
+    assert len(commands) == 1
+    assert commands[0][3:5] == ["bench", str(ROOT / "examples" / "suspended_mass.toml")]
+    assert "running the bench, about a minute" in said
+
+
+def test_a_bench_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bench(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 1, "", "stepmap: error: fakenect is not there\n")
+
+    monkeypatch.setattr(paper_figures.subprocess, "run", bench)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LinkError, match="no recording: fakenect is not there"):
+        published.make("fig2")

@@ -1,0 +1,161 @@
+"""``stepmap bench --live`` with a real firmware, in a headless Chromium: buttons reach the board."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepmap_hil import dialect
+from stepmap_hil.boards import NativeBoard
+from stepmap_hil.link import Link
+from stepmap_hil.record import read
+from stepmap_hil.replay import _send_again, story
+from stepmap_hil.session import Session
+from stepmap_hil.upload import upload
+from stepmap_hil.words import Words
+from tests.hil.browser import CHROMIUM, Browser
+from tests.hil.rigs import rig
+from tests.hil.test_bench import bench, running
+from tests.pil.built import KEY, KEY_FILE, OUT, ROOT, firmware
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
+
+CHARTS = "[...document.querySelectorAll('.uplot canvas')].map(c => c.toDataURL())"
+EVENTS = "!!document.getElementById('events')?.innerText.includes('fault by hand: {}')"
+STATE = "document.getElementById('state')?.innerText"
+OVER = f"['done', 'stopped', 'fault', 'ended early'].includes({STATE})"
+BUSY = ("no valid measurement for too long", "no measurement came back", "stayed implausible", "more than the noise")
+PATIENCE = 60.0  # s, of a computer that has much to do
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build folder in which everything is done already."""
+    rig()
+    folder = tmp_path_factory.mktemp("build")
+    shutil.copytree(OUT / "suspended_mass", folder / "suspended_mass")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser(800, 600) as browser:  # small, as graphics come from the processor
+        yield browser
+
+
+@contextmanager
+def running_bench(build: Path, browser: Browser) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command with its page opened, and the page's address; the process is gone at the end."""
+    command = bench(build, "--mode", "realtime", "--live", "--no-open-loop", "--key", str(KEY_FILE))
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    browser.requests.clear()
+    browser.sockets.clear()
+    try:
+        assert process.stderr is not None
+        found = re.fullmatch(r"live page: (http://127\.0\.0\.1:\d+)\n", process.stderr.readline())
+        assert found, process.communicate(timeout=PATIENCE)
+        browser.open(found[1])
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(browser: Browser, process: subprocess.Popen[str], expression: str, seconds: float = 15.0) -> None:
+    """Waits for the page; skips where the run ended because nobody had time for its measurements."""
+    try:
+        browser.wait(f"{expression} || {OVER}", seconds)
+        if browser.value(expression):
+            return
+    except TimeoutError:
+        if process.poll() is None:
+            raise
+    out, err = process.communicate(timeout=PATIENCE)
+    if any(words in out + err for words in BUSY):
+        pytest.skip("this computer is too busy for real time")
+    pytest.fail(f"{expression} did not become true\n{out}{err}")
+
+
+def ended(process: subprocess.Popen[str], build: Path) -> tuple[int, str, dict[str, Any], list[str]]:
+    """Exit code, what was said, summary and events of a command that ends by itself."""
+    out, err = process.communicate(timeout=PATIENCE)
+    assert not running(str(build / "suspended_mass" / "build-native" / "program"))
+    folder = build / "suspended_mass" / "bench"
+    summary = json.loads((folder / "summary.json").read_text())
+    events = [entry.content["text"] for entry in read(folder / "run.mcap").of("/event")]
+    return process.returncode, out + err, summary, events
+
+
+def seconds(browser: Browser) -> float:
+    return float(browser.text("time").removesuffix(" s"))
+
+
+def state_after(recording: Path) -> str:
+    """In which state a board is when it has got everything that was sent in a recording."""
+    told = story(recording)
+    with NativeBoard(firmware("native").program) as board:
+        link = Link(board.open(), KEY)
+        link.connect()
+        upload(link, told.controller.schedule.pack(), KEY)
+        _send_again(told, link, board)
+        return dialect.word("STEPMAP_STATE", Session(link, Words.parse(told.controller.description())).state().state)
+
+
+def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -> None:
+    with running_bench(build, browser) as (process, url):
+        until(browser, process, f"{STATE} === 'running'", PATIENCE)
+        until(browser, process, "document.querySelectorAll('.uplot').length >= 3")  # tracking error, innovation, timing
+        begun, drawn = seconds(browser), browser.value(CHARTS)
+        until(browser, process, f"parseFloat(document.getElementById('time').innerText) > {begun + 0.3}")
+        assert all(now != then for now, then in zip(browser.value(CHARTS), drawn, strict=True))
+
+        browser.click("sensor jump")
+        until(browser, process, EVENTS.format("jump"))
+        at = seconds(browser)
+        until(browser, process, f"parseFloat(document.getElementById('time').innerText) > {at + 0.3}")
+        assert browser.text("state") == "running"
+
+        browser.click("STOP")
+        until(
+            browser, process, f"{STATE} === 'stopped' && document.getElementById('reason').innerText === 'by the user'"
+        )
+        stopped = seconds(browser)
+        code, said, summary, events = ended(process, build)
+        assert browser.hosts() == {url.removeprefix("http://")}
+        assert browser.errors == []
+    assert code == 0, said
+    assert summary["ended"] == "stopped by the user"
+    assert 0 < summary["ticks"] < 300
+    assert events[:2] == ["armed", "running"]
+    assert events[-2:] == ["fault by hand: jump", "stopped"]
+    (result,) = summary["fault_results"]
+    assert result["by_hand"]
+    assert "jump" in said
+    assert stopped < 11
+    assert state_after(build / "suspended_mass" / "bench" / "run.mcap") == "stopped"
+
+
+def test_a_fault_that_ends_the_run_is_shown(build: Path, browser: Browser) -> None:
+    with running_bench(build, browser) as (process, _):
+        until(browser, process, f"{STATE} === 'running'", PATIENCE)
+        browser.click("motor stuck")
+        until(browser, process, f"{STATE} === 'fault'")
+        assert browser.text("reason").startswith("a motor did not follow its target")
+        until(browser, process, EVENTS.format("stuck"))
+        code, said, summary, events = ended(process, build)
+    assert code == 0, said  # taken as it should be
+    assert summary["ended"].startswith("fault: a motor did not follow")
+    (result,) = summary["fault_results"]
+    assert (result["kind"], result["ok"], result["by_hand"]) == ("stuck", True, True)
+    assert result["seen"].startswith("fault, motor_following")
+    assert events[-1] == "stopped"

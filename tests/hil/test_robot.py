@@ -1,0 +1,189 @@
+"""A run with a robot at a port and a Kinect: an emulated one, which the command cannot tell from a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from stepmap_hil.record import read
+from tests.hil.rigs import rig
+from tests.pil.built import JOB, OUT, ROOT
+from tests.processes import heed_interrupts
+
+LATE = 12.0  # ms between frames beyond their period, from which on this computer is too busy to say anything
+
+
+def command(name: str, *words: object) -> list[str]:
+    return [sys.executable, "-m", "stepmap.cli", name, str(JOB), *map(str, words)]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build folder in which everything is done already."""
+    rig()
+    folder = tmp_path_factory.mktemp("build")
+    shutil.copytree(OUT / "suspended_mass", folder / "suspended_mass")
+    return folder
+
+
+@dataclass
+class Robot:
+    """``stepmap robot`` in another process."""
+
+    process: subprocess.Popen[str]
+    rig: Path
+    build: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.build / "suspended_mass"
+
+    def bench(self, *words: object) -> list[str]:
+        return command("bench", "--rig", self.rig, "--build", self.build, *words)
+
+
+@pytest.fixture(scope="module")
+def robot(build: Path) -> Iterator[Robot]:
+    file = build / "rig.toml"
+    line = command("robot", "--build", build, "--rig", file)
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts) as process:
+        try:
+            assert process.stdout is not None
+            assert "a robot is at /dev/" in process.stdout.readline()
+            file.write_text(file.read_text().replace('board = "native"', 'board = "native"\ncountdown = 1'))
+            yield Robot(process, file, build)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            process.communicate(timeout=10)
+
+
+@contextmanager
+def typing(line: list[str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A command at a terminal, and the keyboard of it."""
+    ours, theirs = pty.openpty()
+    options = {"stdin": theirs, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(line, cwd=ROOT, text=True, preexec_fn=heed_interrupts, **options) as process:  # type: ignore[call-overload]
+        os.close(theirs)
+        try:
+            yield process, ours
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def wait(process: subprocess.Popen[str], words: str) -> None:
+    """Reads what a process says until it says these words."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if words in line:
+            return
+    raise AssertionError(f"never said {words!r}, but:\n{said}")
+
+
+def require_calm(summary: dict[str, dict[str, float]]) -> None:
+    if summary["jitter_ms"]["max"] > LATE:
+        pytest.skip(f"this computer is too busy for real time: a frame was {summary['jitter_ms']['max']:.0f} ms late")
+
+
+def events(recording: Path) -> list[str]:
+    return [entry.content["text"] for entry in read(recording).of("/event")]
+
+
+def test_a_run_with_nobody_there(robot: Robot) -> None:
+    done = subprocess.run(robot.bench("--unattended"), cwd=ROOT, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0 or "early" in done.stderr, done.stderr
+    summary = json.loads((robot.folder / "bench" / "summary.json").read_text())
+    if done.returncode:
+        require_calm(summary)
+    assert done.returncode == 0, done.stderr
+    assert (summary["plant"], summary["mode"], summary["ended"], summary["ticks"]) == ("real", "realtime", "done", 300)
+    assert summary["bit_exact_with_host"] is True
+    assert summary["tracking_rms_m"] < 0.02
+    assert (summary["estimate_rms_m"], summary["raw_measurement_rms_m"]) == (None, None)
+    assert events(robot.folder / "bench" / "run.mcap") == ["armed", "running", "stopped"]
+    assert re.search(r"tracking +\d+\.\d+ mm", done.stdout)
+
+
+def test_any_key_stops_the_robot(robot: Robot) -> None:
+    with typing(robot.bench()) as (process, keyboard):
+        wait(process, "Press Enter to go on")
+        os.write(keyboard, b"\n")
+        wait(process, "running")
+        time.sleep(1.0)
+        os.write(keyboard, b"x")
+        out, told = process.communicate(timeout=30)
+    assert process.returncode == 0, told
+    assert "stopped by the user" in out
+    assert json.loads((robot.folder / "bench" / "summary.json").read_text())["ticks"] < 150
+    assert events(robot.folder / "bench" / "run.mcap") == ["armed", "running", "stopped"]
+
+
+def test_a_key_during_the_countdown(robot: Robot) -> None:
+    with typing(robot.bench()) as (process, keyboard):
+        wait(process, "Press Enter to go on")
+        os.write(keyboard, b"\n")
+        wait(process, "armed")
+        os.write(keyboard, b" ")
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "before the run began" in told
+    assert events(robot.folder / "aborted.mcap") == ["armed", "stopped"]
+
+
+def test_leaving_before_anything_moves(robot: Robot) -> None:
+    with typing(robot.bench()) as (process, keyboard):
+        wait(process, "Press Enter to go on")
+        os.write(keyboard, b"q")
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "nothing has moved" in told
+    assert events(robot.folder / "aborted.mcap") == []
+
+
+def test_a_robot_without_a_keyboard(robot: Robot) -> None:
+    done = subprocess.run(robot.bench(), cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "no keyboard" in done.stderr
+
+
+def test_a_room_that_is_too_small(robot: Robot) -> None:
+    small = robot.rig.with_name("small.toml")
+    small.write_text(robot.rig.read_text() + "\n[limits]\nxm = [-0.1, 0.1]\n")
+    line = replace(robot, rig=small).bench("--unattended")
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "limits.xm: the plan goes to" in done.stderr
+
+
+def test_faults_are_for_simulated_plants(robot: Robot) -> None:
+    faults = ROOT / "examples" / "faults" / "cut.toml"
+    line = robot.bench("--unattended", "--faults", faults)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "--faults: a real robot has its own" in done.stderr
+
+
+def test_a_robot_and_its_camera_that_go_away(robot: Robot) -> None:
+    with typing(robot.bench("--unattended")) as (process, _):
+        wait(process, "running")
+        robot.process.kill()
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Traceback" not in told
+    assert events(robot.folder / "aborted.mcap")[:2] == ["armed", "running"]
