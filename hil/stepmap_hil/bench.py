@@ -7,15 +7,12 @@ every machine; in real time it is the clock's, and what is late counts as late.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -27,9 +24,9 @@ from stepmap_hil import dialect
 from stepmap_hil.arrivals import Arrivals
 from stepmap_hil.board import Board
 from stepmap_hil.dialect import Message
-from stepmap_hil.faults import Result
 from stepmap_hil.injector import MOVING, Course, Injector, judge
 from stepmap_hil.link import Link
+from stepmap_hil.logbook import STOPPED, Logbook, Look, Row, Run, Watch, reference
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.plant import Plant
 from stepmap_hil.reasons import Reason, explain
@@ -42,66 +39,7 @@ SUBSTEPS = 4
 SETTLE = 10  # ticks at rest between arming and running
 AFTER = 15  # ticks that are watched after the board has ended a run
 SILENT = 10  # ticks without telemetry after which the board is asked what it is doing
-STOPPED = "stopped by the user"
 OPTIONS = {"lockstep": VIRTUAL, "realtime": ("virtual_io",)}
-
-
-@dataclass
-class Row:
-    """One tick of a run, as the board told it."""
-
-    time: float
-    tick: int
-    state: int
-    reason: int
-    running: bool
-    measured: bool
-    valid: int
-    taken: int
-    z: list[float]
-    words: list[int]
-    estimate: list[int]
-    command: list[int]
-    coordinates: list[float]
-    truth: list[float]
-    latency_ms: float  # from the frame to the command; 0 where nothing was measured
-    jitter_ms: float  # how late the frame was looked at
-    saturations: int
-    gated: int
-    faults: int
-    sequence: int
-    stamp_us: int
-
-
-@dataclass
-class Run:
-    """What happened."""
-
-    job: str
-    board: str
-    mode: str
-    plant: str = "simulated"
-    rows: list[Row] = field(default_factory=list)
-    events: list[tuple[float, str]] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
-    misses: int = 0
-    ended: str = ""
-    broken: bool = False  # it ended because the bench itself could not go on
-
-    def digest(self) -> str:
-        """Of all that does not depend on the clock: the same for one seed on every board."""
-        total = hashlib.sha256()
-        for row in self.rows:
-            told = asdict(row)
-            for name in ("latency_ms", "jitter_ms"):
-                del told[name]
-            total.update(json.dumps(told).encode())
-        rest = [self.events, [result.document() for result in self.results], self.ended]
-        total.update(json.dumps(rest).encode())
-        return total.hexdigest()
-
-
-Watch = Callable[[Row], bool]  # after each tick; False ends the run
 
 
 @dataclass(frozen=True)
@@ -145,6 +83,7 @@ class Bench:
         self.arrivals = arrivals
         self.onlooker = onlooker or Onlooker()
         self.run = Run(job.name, board, mode)
+        self.log = Logbook(job, self.words, self.run, recorder, self.onlooker)
         self.time = 0.0
         self.started: float | None = None
         self.last: Row | None = None
@@ -375,66 +314,21 @@ class Bench:
     # What is kept
 
     def _keep(self, message: Message, look: _Look | None, running: bool, latency: float = 0.0) -> Row:
-        nx, nu = len(self.words.fields["estimate"]), len(self.words.fields.get("command", []))
-        seen = look.seen if look is not None else Seen(self.plant.readings(), 0)
-        coordinates = look.coordinates if look is not None else self.plant.coordinates
-        row = Row(
-            time=self.time,
-            tick=message.tick,
-            state=message.state,
-            reason=message.reason,
-            running=running,
-            measured=look is not None,
-            valid=seen.valid,
-            taken=message.taken,
-            z=[float(v) for v in seen.z],
-            words=list(look.words) if look is not None else [0] * len(seen.z),
-            estimate=list(message.estimate[:nx]),
-            command=list(message.command[:nu]),
-            coordinates=[float(v) for v in coordinates],
-            truth=[float(v) for v in (look.truth if look is not None else seen.z)],
-            latency_ms=latency,
-            jitter_ms=look.jitter_ms if look is not None else 0.0,
-            saturations=message.saturations,
-            gated=message.gated,
-            faults=message.faults,
-            sequence=message.sequence,
-            stamp_us=message.stamp_us if self.run.mode == "lockstep" else 0,
-        )
-        self.run.rows.append(row)
-        self.last = row
-        self.onlooker.hear(row, message)
-        if self.recorder is not None:
-            self.recorder.write("/tick", self.time, **vars(row))
-            estimate = self.words.decode("estimate", row.estimate)
-            self.recorder.write("/estimate", self.time, **_named(self.words.names("estimate"), estimate))
-            names = [c.name for c in self.job.system.coordinates]
-            self.recorder.write("/plant", self.time, **_named(names, np.asarray(row.coordinates)))
-        return row
+        if look is None:
+            truth = self.plant.readings()
+            told = Look(Seen(truth, 0), [0] * len(truth), truth, self.plant.coordinates)
+        else:
+            told = Look(look.seen, look.words, look.truth, look.coordinates, latency, look.jitter_ms)
+        self.last = self.log.tick(self.time, message, told, running=running, measured=look is not None)
+        return self.last
 
     def event(self, text: str) -> None:
-        self.run.events.append((self.time, text))
-        self.onlooker.event(self.time, text)
-        if self.recorder is not None:
-            self.recorder.write("/event", self.time, at=self.time, text=text)
+        self.log.event(self.time, text)
 
     def _sent(self, sent: Sent) -> None:
-        """What the board got, so that it can be sent again (``stepmap replay``)."""
-        if self.recorder is None or (self.injector is not None and not self.injector.port.delivered):
-            return
-        self.recorder.write("/sent", self.time, **{**vars(sent), "words": list(sent.words)})
+        if self.injector is None or self.injector.port.delivered:
+            self.log.sent(self.time, sent)
 
 
 def _told(state: int, reason: int) -> tuple[str, str]:
     return dialect.word("STEPMAP_STATE", state), Reason(reason).name.lower()
-
-
-def _named(names: Sequence[str], values: Array) -> dict[str, Any]:
-    return {name: float(value) for name, value in zip(names, values, strict=True)}
-
-
-def reference(controller: Controller, rows: Sequence[Row]) -> Array:
-    """Reference states of the ticks of a run."""
-    values = controller.schedule.values()
-    nx = controller.plant.step.nx
-    return np.array([values[min(row.tick, len(values) - 1), :nx] for row in rows])

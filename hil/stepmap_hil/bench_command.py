@@ -26,12 +26,12 @@ from stepmap_hil import build as building
 from stepmap_hil import key as keys
 from stepmap_hil import results, sensors
 from stepmap_hil import run as running
-from stepmap_hil.bench import STOPPED, Run
 from stepmap_hil.bench_progress import part_done, progress
 from stepmap_hil.faults import offered as by_hand_faults
 from stepmap_hil.faults import read_faults
 from stepmap_hil.flash import flash_emulated
 from stepmap_hil.live_watch import live as live_page
+from stepmap_hil.logbook import STOPPED, Run
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.operators import Terminal, Unattended
 from stepmap_hil.priority import keep_time

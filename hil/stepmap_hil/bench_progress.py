@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.bench import Row, Watch, reference
+from stepmap_hil.logbook import Row, Watch, reference
 
 PATIENCE = 2.0  # s before anything is shown
 

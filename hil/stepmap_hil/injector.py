@@ -17,7 +17,7 @@ from stepmap_hil.reasons import Reason
 from stepmap_hil.sensors import Seen
 
 if TYPE_CHECKING:
-    from stepmap_hil.bench import Row
+    from stepmap_hil.logbook import Row
 
 STANDS = 0.002  # m, a motor that stands moves no farther
 PATIENCE = {"stuck": np.inf}  # s until a fault shows, at most; a motor that is not to move may be blocked unnoticed

@@ -14,9 +14,9 @@ from stepmap.arrays import Array
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.bench import STOPPED, Row, Run
 from stepmap_hil.dialect import Message
 from stepmap_hil.faults import Fault, by_hand
+from stepmap_hil.logbook import STOPPED, Row, Run
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.reasons import explain
 from stepmap_hil.words import Words

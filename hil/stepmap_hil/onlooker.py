@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from stepmap_hil.faults import Fault
 
 if TYPE_CHECKING:
-    from stepmap_hil.bench import Row, Run
     from stepmap_hil.dialect import Message
+    from stepmap_hil.logbook import Row, Run
 
 
 class Onlooker:

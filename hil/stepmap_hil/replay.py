@@ -19,12 +19,12 @@ from stepmap.jobs import Job
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
-from stepmap_hil.bench import Row, Run
 from stepmap_hil.board import Board
 from stepmap_hil.dialect import Message
 from stepmap_hil.faults import Result
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
+from stepmap_hil.logbook import Row, Run
 from stepmap_hil.record import Entry, Recording, read
 from stepmap_hil.session import VIRTUAL, Session
 from stepmap_hil.summary import bit_exact

@@ -13,8 +13,8 @@ from stepmap.report import Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_codegen.toolchain import TARGETS, build, run
 from stepmap_hil import figures
-from stepmap_hil.bench import Run
 from stepmap_hil.build import checkout
+from stepmap_hil.logbook import Run
 from stepmap_hil.record import Recorder
 from stepmap_hil.run import Rig
 from stepmap_hil.summary import rms, series, summarize

@@ -19,11 +19,11 @@ from stepmap.errors import LinkError, StepmapError
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.bench import STOPPED, Row, Run, Watch
 from stepmap_hil.dialect import Message
 from stepmap_hil.injector import MOVING
 from stepmap_hil.kinect_eye import Sight
 from stepmap_hil.link import Link
+from stepmap_hil.logbook import STOPPED, Logbook, Look, Row, Run, Watch
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.operators import Operator
 from stepmap_hil.reasons import Reason, explain
@@ -75,6 +75,7 @@ class RobotRun:
         self.recorder, self.onlooker = recorder, onlooker or Onlooker()
         self.period = controller.program.period
         self.run = Run(job.name, board, "realtime", plant="real")
+        self.log = Logbook(job, self.words, self.run, recorder, self.onlooker)
         self._nq = controller.plant.step.nd + controller.plant.step.nk
         self._begun = time.monotonic()
         self._pending: Pending = {}
@@ -240,43 +241,14 @@ class RobotRun:
         """A tick as the board told it; where the plant is, nobody knows better than its estimate."""
         sight, words = self._pending.pop(message.sequence, (None, []))
         running = running and message.state != ARMED  # one may have been on its way before the board heard "run"
-        estimate = list(message.estimate[: len(self.words.fields["estimate"])])
-        coordinates = self.words.decode("estimate", estimate)[: self._nq]
+        estimate = self.words.decode("estimate", message.estimate[: len(self.words.fields["estimate"])])
+        seen = sight.seen if sight is not None else Seen(np.zeros(len(self.words.fields["measurement"])), 0)
         latency = 1e3 * (time.monotonic() - sight.moment) if sight is not None else 0.0
-        nz = len(self.words.fields["measurement"])
-        z = [float(v) for v in (sight.seen.z if sight is not None else np.zeros(nz))]
-        row = Row(
-            time=self.time,
-            tick=message.tick,
-            state=message.state,
-            reason=message.reason,
-            running=running,
-            measured=sight is not None,
-            valid=sight.seen.valid if sight is not None else 0,
-            taken=message.taken,
-            z=z,
-            words=list(words) if sight is not None else [0] * nz,
-            estimate=estimate,
-            command=list(message.command[: len(self.words.fields.get("command", []))]),
-            coordinates=[float(v) for v in coordinates],
-            truth=z,
-            latency_ms=latency,
-            jitter_ms=self._jitter(sight),
-            saturations=message.saturations,
-            gated=message.gated,
-            faults=message.faults,
-            sequence=message.sequence,
-            stamp_us=0,
-        )
+        raw = words if sight is not None else [0] * len(seen.z)
+        look = Look(seen, raw, seen.z, estimate[: self._nq], latency, self._jitter(sight))
         if running:
             self.run.misses += latency > 1e3 * self.period
-        self.run.rows.append(row)
-        self.onlooker.hear(row, message)
-        if self.recorder is not None:
-            self.recorder.write("/tick", row.time, **vars(row))
-            named = zip(self.words.names("estimate"), self.words.decode("estimate", estimate), strict=True)
-            self.recorder.write("/estimate", row.time, **{name: float(value) for name, value in named})
-        return row
+        return self.log.tick(self.time, message, look, running=running, measured=sight is not None)
 
     def _jitter(self, sight: Sight | None) -> float:
         """How far [ms] the time since the last frame is from a period."""
@@ -286,11 +258,7 @@ class RobotRun:
         return 0.0 if before is None else 1e3 * abs(sight.moment - before - self.period)
 
     def event(self, text: str) -> None:
-        self.run.events.append((self.time, text))
-        self.onlooker.event(self.time, text)
-        if self.recorder is not None:
-            self.recorder.write("/event", self.time, at=self.time, text=text)
+        self.log.event(self.time, text)
 
     def _sent(self, sent: Sent) -> None:
-        if self.recorder is not None:
-            self.recorder.write("/sent", self.time, **{**vars(sent), "words": list(sent.words)})
+        self.log.sent(self.time, sent)

@@ -18,7 +18,7 @@ from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
 from stepmap_hil import dialect, sensors
 from stepmap_hil.arrivals import Arrivals
-from stepmap_hil.bench import Bench, Run, Watch
+from stepmap_hil.bench import Bench
 from stepmap_hil.board import Board, BoardError
 from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
 from stepmap_hil.boards.native import EXIT_POWER_CUT
@@ -29,6 +29,7 @@ from stepmap_hil.flash import Flashed
 from stepmap_hil.injector import Injector
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
+from stepmap_hil.logbook import Run, Watch
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.operators import Operator
 from stepmap_hil.plant import Plant

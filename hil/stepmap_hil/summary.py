@@ -12,8 +12,8 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.bench import Row, Run, reference
 from stepmap_hil.injector import MOVING
+from stepmap_hil.logbook import Row, Run, reference
 from stepmap_hil.twin import Twin
 from stepmap_hil.words import Words
 

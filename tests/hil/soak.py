@@ -14,11 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepmap_hil.bench import Bench, Run
+from stepmap_hil.bench import Bench
 from stepmap_hil.faults import Expectation, Fault
 from stepmap_hil.faulty_port import FaultyPort
 from stepmap_hil.injector import Injector
 from stepmap_hil.link import Link
+from stepmap_hil.logbook import Run
 from stepmap_hil.plant import Plant
 from stepmap_hil.sensors import Gaussian
 from stepmap_hil.summary import bit_exact

@@ -19,12 +19,12 @@ import serial
 
 from stepmap.errors import LinkError, ModelError
 from stepmap_hil import results
-from stepmap_hil.bench import Row
 from stepmap_hil.board import BoardError
 from stepmap_hil.boards import SerialBoard
 from stepmap_hil.dialect import Message
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
+from stepmap_hil.logbook import Row
 from stepmap_hil.plant import Plant
 from stepmap_hil.record import read
 from stepmap_hil.run import closed_loop, open_loop

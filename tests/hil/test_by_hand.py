@@ -11,12 +11,12 @@ import pytest
 
 from stepmap.errors import LinkError
 from stepmap_hil import results
-from stepmap_hil.bench import STOPPED, Row, Run
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.dialect import Message
 from stepmap_hil.faults import BY_HAND, MOTORS, Expectation, Fault, Result, by_hand, offered
 from stepmap_hil.injector import TOO_EARLY, Course, judge
 from stepmap_hil.link import Link
+from stepmap_hil.logbook import STOPPED, Row, Run
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.record import Recorder
 from stepmap_hil.replay import replay, story

@@ -27,7 +27,7 @@ NEEDED = {
     "weights": "what deviations from the reference cost",
 }
 OPTIONAL = ("start", "limits", "solver", "noise")
-RESERVED = ("codegen", "board", "rig", "bench")  # of later stages, which read and check them
+RESERVED = ("codegen", "board", "bench")  # of later stages, which read and check them
 METHODS = ("newton", "gauss-newton", "steepest")
 GUESSES = ("hold", "release", "reference")
 WHOLE = 1e-9  # how far duration/dt may be from a whole number

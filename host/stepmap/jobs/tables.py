@@ -178,7 +178,20 @@ def parse_text(content: bytes, file: str) -> Table:
         entries = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax(str(error), file, text) from None
-    return Table(file, find_lines(text), (), entries)
+    table = Table(file, find_lines(text), (), entries)
+    for path, value in _floats(entries):
+        if not isfinite(value):
+            raise table.error(f"must be finite, got {value}", *path)
+    return table
+
+
+def _floats(value: Any, path: Key = ()) -> Iterator[tuple[Key, float]]:
+    """All floating-point numbers of a document, and where they are."""
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _floats(inner, (*path, key))
 
 
 def _syntax(message: str, file: str, text: str) -> JobError:
