@@ -61,7 +61,8 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
     if saturated and not study:
         raise RangeError(
             f"{saturated} overflows in simulated runs however its format is chosen: its range is too wide for words of "
-            f"{word} bits; use longer words, floating point (--scalar float32), or less noise in [noise]"
+            f"{word} bits; use longer words, floating point (--scalar float32), or less noise in [noise]",
+            signal=saturated,
         )
     return formats
 

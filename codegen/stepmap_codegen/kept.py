@@ -160,7 +160,10 @@ def require_fit(kept: Kept, program: Program, ranges: Ranges) -> None:
         raise RangeError(
             f"{worst.what} reaches {worst.size:.4g}: with margin and rounding, {worst.excess:.3g} times the "
             f"±{worst.top:.4g} that {kept.source} has for it{others}{shown}. Change the job less, or {ANEW}; room in "
-            "[codegen] makes formats that hold more of what is tuned later"
+            "[codegen] makes formats that hold more of what is tuned later",
+            signal=worst.what,
+            value=worst.size,
+            format=f"±{worst.top:.4g}",
         )
 
 

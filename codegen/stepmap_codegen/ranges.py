@@ -159,7 +159,8 @@ def require_declared(system: System) -> list[tuple[Coordinate | Input, float, fl
         if quantity.low is None or quantity.high is None:
             raise RangeError(
                 f"{_kind(quantity)} {quantity.name!r} [{quantity.unit}] has no limits: give low and high where it is "
-                "declared; fixed-point formats and the limits of commands follow from them"
+                "declared; fixed-point formats and the limits of commands follow from them",
+                signal=quantity.name,
             )
         found.append((quantity, quantity.low, quantity.high))
     return found
@@ -183,7 +184,10 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
             raise RangeError(
                 f"{what} {quantity.name!r} leaves its limits {low:g} … {high:g} {quantity.unit}: the "
                 f"trajectory has {motion[k]:.4g} at t = {k * step.dt:.4g} s; widen the limits where it is declared, or "
-                "keep the trajectory inside with [limits] in the job"
+                "keep the trajectory inside with [limits] in the job",
+                signal=quantity.name,
+                value=float(motion[k]),
+                format=f"{low:g} … {high:g}",
             )
 
 

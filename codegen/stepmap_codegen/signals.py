@@ -101,7 +101,10 @@ def require_budget(
                 raise RangeError(
                     f"signal {field.name!r} ({field.label} [{field.unit}]): one tick rounds it by {errors[i]:.2g}, "
                     f"more than the {what} of {limit:.2g}; use {longer}, tighter limits than "
-                    f"±{ranges.sizes[i]:.3g}, or allow a larger {what}"
+                    f"±{ranges.sizes[i]:.3g}, or allow a larger {what}",
+                    signal=field.name,
+                    value=float(errors[i]),
+                    format=f"{formats.fields[i]} fraction bits",
                 )
     for i in program.of(Role.COVARIANCE):
         field = program.fields[i]
@@ -110,5 +113,8 @@ def require_budget(
             raise RangeError(
                 f"signal {field.name!r} ({field.label}) goes from {least:.2g} to {ranges.high[i]:.2g}, and its format "
                 f"counts in {unit:.2g}; use {wider}, a smaller start covariance or a larger process noise "
-                "([noise] in the job)"
+                "([noise] in the job)",
+                signal=field.name,
+                value=least,
+                format=f"{formats.fields[i]} fraction bits",
             )

@@ -37,7 +37,18 @@ class ConvergenceError(StepmapError):
 
 
 class RangeError(StepmapError):
-    """A signal that does not fit a fixed-point format, or an operation that has none."""
+    """A signal that does not fit a fixed-point format, or an operation that has none.
+
+    Carries, where they are known, the signal's name, the value that does not fit, and the format in words.
+    """
+
+    def __init__(
+        self, message: str, *, signal: str | None = None, value: float | None = None, format: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.signal = signal
+        self.value = value
+        self.format = format
 
 
 class ToolchainError(StepmapError):
