@@ -120,7 +120,9 @@ def test_a_schedule_that_does_not_fit_its_formats_is_refused() -> None:
     again = make_schedule(made.program, made.formats, Scalar.FIXED32, made.digest, values)
     np.testing.assert_array_equal(again.rows, made.schedule.rows)
     values[3, 0] = 4.0  # x has limits of ±2 m, and a format of ±4
-    with pytest.raises(RangeError, match=r"'xr_x' \(reference of x\): 4 in row 3 does not fit its format of ±4") as caught:
+    with pytest.raises(
+        RangeError, match=r"'xr_x' \(reference of x\): 4 in row 3 does not fit its format of ±4"
+    ) as caught:
         make_schedule(made.program, made.formats, Scalar.FIXED32, made.digest, values)
     assert (caught.value.signal, caught.value.value, caught.value.format) == ("xr_x", 4.0, "±4")
 
