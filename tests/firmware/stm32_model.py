@@ -20,7 +20,8 @@ from unicorn import arm_const as arm
 ROOT = Path(__file__).parents[2]
 PORT = ROOT / "firmware" / "port"
 FLASH, RAM, PERIPHERALS, PROCESSOR = 0x08000000, 0x20000000, 0x40000000, 0xE000E000
-SYST_CSR, SYST_CVR, ICSR, AIRCR = 0xE000E010, 0xE000E018, 0xE000ED04, 0xE000ED0C
+SYST_CSR, SYST_CVR, ICSR, VTOR, AIRCR = 0xE000E010, 0xE000E018, 0xE000ED04, 0xE000ED08, 0xE000ED0C
+SYSTEM_MEMORY = 0x1FFF0000  # where the bootloader is
 RETURN = 0x20000  # where a called function returns to: nothing is there
 
 
@@ -160,6 +161,13 @@ class Chip:
         self.count_flag = False
         self.problems: list[str] = []
 
+    def leave_bootloader(self) -> None:
+        """What differs where ST's bootloader starts the program, not a reset: its vectors, its PLL, flash left open."""
+        self.registers[VTOR] = SYSTEM_MEMORY
+        self.registers[self.family.rcc] |= 1 << 24 | 1 << 25
+        self.registers[self.family.cfgr] = 0b1010
+        self.registers[self.family.flash_registers + 0x10] = 0
+
     def start(self) -> None:
         """What happens between reset and main."""
         self.cpu.reg_write(arm.UC_ARM_REG_SP, self.symbols["link_stack_top"])
@@ -231,6 +239,7 @@ class Chip:
     def _write(self, cpu: Any, offset: int, size: int, value: int, base: int) -> None:
         address = base + offset
         self.writes.append((address, value))
+        self._check_pll(address, value)
         if address == self.family.rcc:
             value &= ~(1 << 17 | 1 << 25)
             value |= (1 << 17 if value >> 16 & 1 and self.crystal else 0) | (
@@ -254,6 +263,16 @@ class Chip:
         self.registers[address] = value
         if address == AIRCR:
             cpu.emu_stop()
+
+    def _check_pll(self, address: int, value: int) -> None:
+        """A PLL that runs cannot be set up, and one that drives the processor cannot be switched off."""
+        runs = self.registers[self.family.rcc] >> 24 & 1
+        drives = self.registers.get(self.family.cfgr, 0) >> 2 & 3 == 2
+        setup, mask = (self.family.rcc + 4, {"stm32f405": 0x0F437FFF, "stm32f100": 0x3F0000}[self.name])
+        if runs and address == setup and (self.registers.get(setup, 0) ^ value) & mask:
+            self.problems.append(f"the PLL runs and is set up with {value:#x}")
+        if drives and address == self.family.rcc and not value >> 24 & 1:
+            self.problems.append("the PLL that drives the processor is switched off")
 
     def _unlock(self, key: int) -> None:
         self.keys.append(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.firmware.stm32_model import FAMILIES, FLASH, PERIPHERALS, Chip
+from tests.firmware.stm32_model import FAMILIES, FLASH, PERIPHERALS, VTOR, Chip
 
 BANK_A, JOURNAL_A, JOURNAL_B = 0, 2, 3
 POWER, PIN, SOFTWARE, WATCHDOG, BROWNOUT, UNKNOWN = range(6)
@@ -57,6 +57,20 @@ def test_the_pll_of_the_f405_multiplies_to_168_mhz(crystal: bool) -> None:
     assert (8e6 if pll >> 22 & 1 else 16e6) / m * n / p == 168e6
     assert pll >> 22 & 1 == crystal
     assert it.registers[it.family.flash_registers] & 7 == 5  # wait states for 168 MHz at 3.3 V, table 10 of RM0090
+
+
+def test_a_bootloader_leaves_nothing_behind(name: str) -> None:
+    """`stm32flash -g` starts the program from ST's bootloader: no reset has cleaned up."""
+    it = Chip(name)
+    it.leave_bootloader()
+    it.start()
+    assert it.registers[VTOR] == FLASH
+    assert it.registers[0xE000E014] == {"stm32f405": 168e6, "stm32f100": 24e6}[name] / 1000 - 1
+    assert it.registers[it.family.cfgr] >> 2 & 3 == 2
+    if name == "stm32f405":
+        assert it.registers[it.family.rcc + 4] & 63 == 8  # PLLM is ours, for a crystal of 8 MHz
+    assert it.call("port_region_lasting") == 1
+    assert it.call("port_region_erase", JOURNAL_A) == 0
 
 
 # Resets

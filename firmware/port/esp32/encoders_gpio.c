@@ -6,8 +6,8 @@
 #include "pins.h"
 #include "port.h"
 
-/* Steps from one pair of levels (2a + b) to the next; 0 where nothing moved or an edge was missed. */
-static const DRAM_ATTR int8_t STEPS[4][4] = {{0, 1, -1, 0}, {-1, 0, 0, 1}, {1, 0, 0, -1}, {0, -1, 1, 0}};
+/* Steps from one pair of levels (2a + b) to the next, up where A leads; 0 where nothing moved or an edge was missed. */
+static const DRAM_ATTR int8_t STEPS[4][4] = {{0, -1, 1, 0}, {1, 0, 0, -1}, {-1, 0, 0, 1}, {0, 1, -1, 0}};
 
 static volatile int32_t positions[PORT_AXES];
 static volatile unsigned levels[PORT_AXES];

@@ -1,4 +1,5 @@
 /* Encoders on pulse counters, for chips that have them. */
+#include "driver/gpio.h"
 #include "driver/pulse_cnt.h"
 #include "esp32.h"
 #include "pins.h"
@@ -9,7 +10,7 @@
 
 static pcnt_unit_handle_t units[PORT_AXES];
 
-/* Counts the edges of one input, up or down by the level of the other. */
+/* Counts the edges of one input, up or down by the level of the other: up where A leads. */
 static void count(pcnt_unit_handle_t unit, int edge, int level, pcnt_channel_edge_action_t rising,
                   pcnt_channel_edge_action_t falling) {
   const pcnt_chan_config_t config = {.edge_gpio_num = edge, .level_gpio_num = level};
@@ -26,6 +27,10 @@ void encoders_init(void) {
     const pcnt_glitch_filter_config_t filter = {.max_glitch_ns = GLITCH_NS};
     const int a = PINS.encoder[axis][0];
     const int b = PINS.encoder[axis][1];
+    const gpio_config_t inputs = {.pin_bit_mask = (UINT64_C(1) << (unsigned)a) | (UINT64_C(1) << (unsigned)b),
+                                  .mode = GPIO_MODE_INPUT,
+                                  .pull_up_en = GPIO_PULLUP_ENABLE}; /* not every ESP-IDF switches them on below */
+    ESP_ERROR_CHECK(gpio_config(&inputs));
     ESP_ERROR_CHECK(pcnt_new_unit(&config, &units[axis]));
     ESP_ERROR_CHECK(pcnt_unit_set_glitch_filter(units[axis], &filter));
     count(units[axis], a, b, PCNT_CHANNEL_EDGE_ACTION_DECREASE, PCNT_CHANNEL_EDGE_ACTION_INCREASE);

@@ -6,6 +6,7 @@
 
 void serial_init(void);
 void motors_init(void);
+void motors_off(void); /* the power stages, at once, from anywhere */
 void encoders_init(void);
 void regions_init(void);
 

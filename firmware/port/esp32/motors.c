@@ -41,9 +41,11 @@ static void set_duty(unsigned axis, uint32_t duty) {
   (void)ledc_update_duty(LEDC_LOW_SPEED_MODE, (ledc_channel_t)axis);
 }
 
+void motors_off(void) { (void)gpio_set_level((gpio_num_t)PINS.enable, 0); }
+
 void port_enable(bool on) {
   if (!on) {
-    (void)gpio_set_level((gpio_num_t)PINS.enable, 0);
+    motors_off();
     for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
       set_duty(axis, 0);
     }
@@ -58,7 +60,7 @@ void port_drive(unsigned axis, int32_t effort) {
     return;
   }
   const uint32_t size = effort < 0 ? 0U - (uint32_t)effort : (uint32_t)effort;
-  if (backward[axis] != (effort < 0)) { /* never a moment of full effort in the wrong direction */
+  if (backward[axis] != (effort < 0)) { /* old effort in the new direction: until the period of 50 us ends, no longer */
     set_duty(axis, 0);
     backward[axis] = effort < 0;
     (void)gpio_set_level((gpio_num_t)PINS.direction[axis], backward[axis]);

@@ -3,6 +3,7 @@
 #include "esp32.h"
 #include "freertos/FreeRTOS.h"
 #include "freertos/queue.h"
+#include "freertos/task.h"
 #include "pins.h"
 #include "port.h"
 

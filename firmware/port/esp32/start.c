@@ -49,6 +49,16 @@ void port_watchdog_start(uint32_t timeout_ms) {
 
 void port_watchdog_feed(void) { (void)esp_task_wdt_reset(); }
 
+/* Pins and PWM go on while a processor that panicked restarts, so the motors are switched off before. The linker puts
+ * this in place of ESP-IDF's handler: --wrap=esp_panic_handler. */
+void __real_esp_panic_handler(void *info);
+void __wrap_esp_panic_handler(void *info);
+
+void __wrap_esp_panic_handler(void *info) {
+  motors_off();
+  __real_esp_panic_handler(info);
+}
+
 _Noreturn void port_restart(void) {
   port_enable(false);
   esp_restart();

@@ -11,6 +11,7 @@
 #define CR_CSSON BIT(19)
 #define CR_PLLON BIT(24)
 #define CR_PLLRDY BIT(25)
+#define CFGR_SW_MASK UINT32_C(3)
 #define CFGR_SW_PLL UINT32_C(2)
 #define CFGR_SWS_MASK (UINT32_C(3) << 2)
 #define CFGR_SWS_PLL (UINT32_C(2) << 2)
@@ -24,6 +25,17 @@ static bool comes(const reg32 *reg, uint32_t mask, uint32_t value) {
     }
   }
   return false;
+}
+
+/* Back to the internal oscillator: ST's bootloader starts a program with its own PLL on, and a PLL that runs cannot be
+ * set up. After a reset there is nothing to do. */
+static bool stop_pll(void) {
+  RCC_CFGR &= ~CFGR_SW_MASK;
+  if (!comes(&RCC_CFGR, CFGR_SWS_MASK, 0)) {
+    return false;
+  }
+  RCC_CR &= ~CR_PLLON;
+  return comes(&RCC_CR, CR_PLLRDY, 0);
 }
 
 static bool start_pll(void) {
@@ -47,9 +59,10 @@ static bool start_pll(void) {
 
 clocks clocks_init(void) {
   /* Every chip starts on its internal oscillator: where that is missing, clocks are not modelled, and it is fast. */
-  if ((RCC_CR & CR_HSIRDY) == 0U || start_pll()) {
+  if ((RCC_CR & CR_HSIRDY) == 0U || (stop_pll() && start_pll())) {
     return chip_full;
   }
+  (void)stop_pll();
   RCC_CFGR = 0;
   return chip_internal;
 }

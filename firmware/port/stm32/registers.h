@@ -23,6 +23,7 @@ typedef volatile uint32_t reg32;
 #define NVIC_ISER ((reg32 *)0xE000E100U)
 #define SCB_ICSR (*(reg32 *)0xE000ED04U)
 #define SCB_ICSR_PENDSTSET BIT(26)
+#define SCB_VTOR (*(reg32 *)0xE000ED08U)
 #define SCB_AIRCR (*(reg32 *)0xE000ED0CU)
 #define SCB_AIRCR_SYSRESETREQ (UINT32_C(0x05FA0000) | BIT(2))
 #define SCB_CPACR (*(reg32 *)0xE000ED88U)

@@ -19,9 +19,17 @@ void fault_end(void);
 void tick_handler(void);
 void serial_handler(void);
 
+typedef struct {
+  const uint32_t *stack;
+  void (*handlers[15U + USART1_IRQ + 1U])(void); /* 15 of the processor, then those of the chip from 0 on */
+} vector_table;
+
+extern const vector_table vectors;
+
 /* The stack lies below everything else in RAM: one that grows too long leaves RAM and ends in fault_handler, instead of
  * in someone's variables. */
 void start_handler(void) {
+  SCB_VTOR = (uint32_t)(uintptr_t)&vectors; /* a bootloader that jumps here leaves its own */
   if (CHIP_FPU) {
     SCB_CPACR |= SCB_CPACR_FPU;
     __asm__ volatile("dsb\n\tisb" ::: "memory");
@@ -52,15 +60,9 @@ void fault_end(void) {
   }
 }
 
-typedef struct {
-  const uint32_t *stack;
-  void (*handlers[15U + USART1_IRQ + 1U])(void); /* 15 of the processor, then those of the chip from 0 on */
-} vector_table;
-
 #define FAULT_4 fault_handler, fault_handler, fault_handler, fault_handler
 #define FAULT_12 FAULT_4, FAULT_4, FAULT_4
 
-extern const vector_table vectors;
 __attribute__((section(".vectors"), used)) const vector_table vectors = {
     link_stack_top,
     {start_handler, fault_handler, FAULT_12, tick_handler, FAULT_12, FAULT_12, FAULT_12, fault_handler, serial_handler},

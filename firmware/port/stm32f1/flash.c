@@ -17,8 +17,11 @@ const flash_region chip_regions[PORT_REGIONS] = {
     [PORT_JOURNAL_B] = {.start = 0x0801FC00U, .bytes = 1024U, .page = 0x0801FC00U},
 };
 
-/* The interface starts locked, and is locked whenever nothing is written. */
-bool chip_flash_writable(void) { return FLASH_CR & CHIP_FLASH_LOCK; }
+/* The interface is locked whenever nothing is written; a bootloader may have left it open. */
+bool chip_flash_writable(void) {
+  FLASH_CR = CHIP_FLASH_LOCK;
+  return FLASH_CR & CHIP_FLASH_LOCK;
+}
 
 int chip_flash_erase(uint32_t page) {
   FLASH_CR = CR_PER;

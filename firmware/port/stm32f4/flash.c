@@ -23,8 +23,11 @@ const flash_region chip_regions[PORT_REGIONS] = {
     [PORT_JOURNAL_B] = {.start = 0x080E0000U, .bytes = 16384U, .page = 11U},
 };
 
-/* The interface starts locked, and is locked whenever nothing is written. */
-bool chip_flash_writable(void) { return FLASH_CR & CHIP_FLASH_LOCK; }
+/* The interface is locked whenever nothing is written; a bootloader may have left it open. */
+bool chip_flash_writable(void) {
+  FLASH_CR = CHIP_FLASH_LOCK;
+  return FLASH_CR & CHIP_FLASH_LOCK;
+}
 
 /* The cache in front of flash does not see writes. */
 static void forget_cache(void) {

@@ -5,6 +5,7 @@
 
 #include "esp_err.h"
 #include "freertos/FreeRTOS.h"
+#include "freertos/task.h"
 typedef struct {
   uint32_t timeout_ms;
   uint32_t idle_core_mask;

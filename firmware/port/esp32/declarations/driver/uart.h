@@ -5,6 +5,7 @@
 
 #include "esp_err.h"
 #include "freertos/FreeRTOS.h"
+#include "freertos/queue.h"
 typedef enum { UART_NUM_0 = 0, UART_NUM_1 = 1 } uart_port_t;
 typedef enum { UART_DATA_8_BITS = 3 } uart_word_length_t;
 typedef enum { UART_PARITY_DISABLE = 0 } uart_parity_t;
