@@ -40,12 +40,13 @@ test: check ## run all checks, then all tests
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh
 
-bench: setup ## measure the core, the optimizer and the generated code
+bench: setup ## measure the core, the optimizer, the generated code, the firmware, the Kinect and real time
 	$(BIN)/python tests/bench/core.py
 	$(BIN)/python tests/bench/optimal.py
 	$(BIN)/python tests/bench/codegen.py
 	$(BIN)/python tests/bench/firmware.py
 	$(BIN)/python tests/bench/depth.py
+	$(BIN)/python tests/bench/realtime.py
 
 soak: setup ## an hour of the bench in lock-step with random faults
 	$(BIN)/python -m tests.hil.soak

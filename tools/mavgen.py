@@ -189,7 +189,8 @@ A frame is taken only if its signature is right and its timestamp is above the l
 HEARTBEAT is the one exception: it is heard unsigned, but changes nothing. One with a wrong signature is refused. The
 board keeps timestamps over resets, so that what was recorded before does nothing afterwards. Whoever takes a frame goes
 on with timestamps above that frame's: a board without a clock and a host whose clock is late come together after one
-frame in either direction. A host takes what a board signed after the host began, so it speaks first: with PING.
+frame in either direction. A host speaks first, with PING, and believes what a board signed when that is answered: all
+that was recorded before has lower timestamps than the answer.
 
 """
 

@@ -1,5 +1,7 @@
 #include "sm_axes.h"
 
+#include <string.h>
+
 #include "sm_clock.h"
 #include "sm_report.h"
 
@@ -17,6 +19,10 @@ static void report_motor_fault(sm_loop *l, sm_reason reason) {
 void sm_obey(sm_loop *l) {
   const sm_supervisor_output may = sm_supervised(&l->supervisor);
   const bool on = may.motion != SM_MOTION_OFF;
+  if (on && l->motion == SM_MOTION_OFF) {
+    l->motor_longest = 0;
+    l->tick_longest = 0;
+  }
   if (!l->virtual_io) {
     port_enable(on);
   }
@@ -41,9 +47,7 @@ void sm_obey(sm_loop *l) {
     l->ticking = false;
     l->running = false;
   }
-  if (l->told != l->supervisor.state) {
-    sm_say_heartbeat(l); /* at once: in some states there is no telemetry */
-  }
+  sm_say_changes(l); /* at once: in some states there is no telemetry */
 }
 
 int32_t sm_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
@@ -65,10 +69,27 @@ int32_t sm_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
   return effort;
 }
 
-void sm_turn_motors(sm_loop *l, uint32_t dt_us) {
-  for (unsigned i = 0; i < SM_AXES; i++) {
-    port_drive(i, sm_effort(l, i, dt_us));
+void sm_turn_motors(sm_loop *l) {
+  const uint32_t clock = port_micros();
+  const uint32_t dt = clock - l->motor_us;
+  if (l->virtual_io || dt < SM_MOTOR_US) {
+    return;
   }
+  l->motor_us = clock;
+  l->motor_longest = dt > l->motor_longest ? dt : l->motor_longest;
+  for (unsigned i = 0; i < SM_AXES; i++) {
+    port_drive(i, sm_effort(l, i, dt));
+  }
+}
+
+void sm_begin_calibration(sm_loop *l) {
+  l->calibrations = 0;
+  memset(l->calibration, 0, sizeof l->calibration);
+}
+
+/* Q8 counts that a motor was turned by since the first measurement of the calibration. */
+static int64_t turned(const sm_loop *l, unsigned i) {
+  return (int64_t)(int32_t)((uint32_t)encoder(l, i) - (uint32_t)l->calibration_encoder[i]) * 256;
 }
 
 void sm_calibrate(sm_loop *l, uint32_t valid) {
@@ -80,27 +101,33 @@ void sm_calibrate(sm_loop *l, uint32_t valid) {
     return;
   }
   bool still = true;
+  const bool first = l->calibrations == 0U;
   l->calibrations++;
   for (unsigned i = 0; i < SM_AXES; i++) {
     if (sm_channel_of(i) < 0) {
       continue;
     }
-    const sm_real v = sm_channel_as_command(&l->controller, i);
-    const int32_t position = sm_as_motor(i, v);
-    l->calibration[i] += position;
-    const bool first = l->calibrations == 1U;
-    l->calibration_low[i] = first || v < l->calibration_low[i] ? v : l->calibration_low[i];
-    l->calibration_high[i] = first || v > l->calibration_high[i] ? v : l->calibration_high[i];
-    const int64_t spread = (int64_t)sm_as_motor(i, l->calibration_high[i]) - sm_as_motor(i, l->calibration_low[i]);
+    if (first) {
+      l->calibration_encoder[i] = encoder(l, i);
+    }
+    const int32_t position = sm_as_motor(i, sm_channel_as_command(&l->controller, i));
+    const int64_t moved = turned(l, i);
+    const int64_t begin = position - moved; /* where it was at the first measurement, by this one */
+    l->calibration[i] += begin;
+    l->calibration_low[i] = first || begin < l->calibration_low[i] ? begin : l->calibration_low[i];
+    l->calibration_high[i] = first || begin > l->calibration_high[i] ? begin : l->calibration_high[i];
+    const int64_t spread = l->calibration_high[i] - l->calibration_low[i];
     const bool there = position >= sm_motors[i].low && position <= sm_motors[i].high;
-    still = still && there && spread < INT64_C(4) * sm_motors[i].following;
+    const bool stands = moved <= sm_motors[i].following && moved >= -sm_motors[i].following;
+    still = still && there && stands && spread < INT64_C(4) * sm_motors[i].following;
   }
   if (!still) {
     (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATION_FAILED});
   } else if (l->calibrations == SM_CALIBRATION) {
     for (unsigned i = 0; i < SM_AXES; i++) {
       const bool known = sm_channel_of(i) >= 0;
-      sm_motor_start(&l->motors[i], encoder(l, i), known ? (int32_t)(l->calibration[i] / (int64_t)SM_CALIBRATION) : 0);
+      const int64_t position = known ? l->calibration[i] / (int64_t)SM_CALIBRATION + turned(l, i) : 0;
+      sm_motor_start(&l->motors[i], encoder(l, i), (int32_t)position); /* within the travel, which is checked above */
     }
     (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATED});
   }

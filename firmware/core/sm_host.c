@@ -31,21 +31,37 @@ static bool other_motors(const sm_loop *l, unsigned options) {
   return l->virtual_io != ((options & STEPMAP_OPTION_VIRTUAL_IO) != 0U);
 }
 
+static bool other_time(const sm_loop *l, unsigned options) {
+  return l->virtual_time != ((options & STEPMAP_OPTION_VIRTUAL_TIME) != 0U);
+}
+
 static void choose_virtual(sm_loop *l, unsigned options) {
   l->virtual_us = sm_now_us(l);
   l->virtual_io = (options & STEPMAP_OPTION_VIRTUAL_IO) != 0U;
   l->virtual_time = (options & STEPMAP_OPTION_VIRTUAL_TIME) != 0U;
   l->stamped = false;
   l->paced = false;
+  l->offset_known = false;
   l->motor_us = port_micros();
+  l->poll_us = l->motor_us;
   port_enable(false);
 }
 
-/* Why the supervisor would refuse; SM_REASON_NONE where it would not. */
+static bool chooses_motors(sm_event_kind kind) { return kind == SM_EVENT_ARM || kind == SM_EVENT_CALIBRATE; }
+
+/* Why a command is refused, here or by the supervisor; SM_REASON_NONE where it is not. */
 static sm_reason objection(const sm_loop *l, sm_event event, unsigned options) {
   sm_supervisor trial = l->supervisor;
   if (event.kind == SM_EVENT_ARM && trial.state == SM_STATE_IDLE && other_motors(l, options)) {
     return SM_REASON_NOT_CALIBRATED;
+  }
+  /* Whoever is told that a board is armed with the motors of messages must not move real ones. */
+  if (chooses_motors(event.kind) && trial.state != SM_STATE_IDLE &&
+      (other_motors(l, options) || other_time(l, options))) {
+    return SM_REASON_WRONG_STATE;
+  }
+  if (event.kind == SM_EVENT_RUN && trial.state == SM_STATE_ARMED && far_from_start(l)) {
+    return SM_REASON_FAR_FROM_START;
   }
   (void)sm_supervise(&trial, sm_now_us(l), event);
   return trial.refused != l->supervisor.refused ? trial.refusal : SM_REASON_NONE;
@@ -64,7 +80,7 @@ static void command_supervisor(sm_loop *l, sm_event_kind kind, unsigned options,
     return;
   }
   const sm_state before = s->state;
-  if (before == SM_STATE_IDLE && (kind == SM_EVENT_ARM || kind == SM_EVENT_CALIBRATE)) {
+  if (before == SM_STATE_IDLE && chooses_motors(kind)) {
     choose_virtual(l, options); /* first: it is another time then */
   }
   (void)sm_supervise(s, sm_now_us(l), event);
@@ -77,8 +93,7 @@ static void command_supervisor(sm_loop *l, sm_event_kind kind, unsigned options,
   } else if (before != s->state && s->state == SM_STATE_RUNNING) {
     sm_begin_run(l);
   } else if (before != s->state && s->state == SM_STATE_CALIBRATING) {
-    l->calibrations = 0;
-    memset(l->calibration, 0, sizeof l->calibration);
+    sm_begin_calibration(l);
   }
   answer->reason = (uint8_t)s->reason;
   sm_obey(l);
@@ -99,13 +114,9 @@ static void carry_out(sm_loop *l, const mavlink_command_t *m, mavlink_command_ac
   } else if (m->command == 0U || m->command >= sizeof events / sizeof events[0] || (chooses && !possible(m->options))) {
     answer->result = STEPMAP_RESULT_ARGUMENT;
     answer->reason = (uint8_t)l->supervisor.reason;
-  } else if (m->command == STEPMAP_COMMAND_RUN && l->supervisor.state == SM_STATE_ARMED && far_from_start(l)) {
-    answer->result = STEPMAP_RESULT_STATE;
-    answer->reason = (uint8_t)SM_REASON_GATED;
   } else {
     command_supervisor(l, events[m->command], m->options, answer);
   }
-  answer->state = (uint8_t)l->supervisor.state;
 }
 
 /* The last answer to a sender, or that to someone who got his longest ago. */
@@ -125,13 +136,15 @@ void sm_take_command(sm_loop *l, const sm_message *message) {
   mavlink_command_ack_t *answer = answer_to(l, message);
   const bool again = answer->command == m.command && answer->token == m.token &&
                      answer->target_system == message->system && answer->target_component == message->component;
-  if (!again || m.command == 0U) {
+  /* To stop twice does no harm; to take a stop for one that was carried out before would. */
+  if (!again || m.command == STEPMAP_COMMAND_STOP) {
     *answer = (mavlink_command_ack_t){.token = m.token,
                                       .target_system = message->system,
                                       .target_component = message->component,
                                       .command = m.command};
     carry_out(l, &m, answer);
   }
+  answer->state = (uint8_t)l->supervisor.state; /* now, also where it was carried out long ago */
   sm_say(l, MAVLINK_MSG_ID_COMMAND_ACK, answer);
 }
 

@@ -115,12 +115,8 @@ static verdict judge(sm_link *l, size_t size, const mavlink_msg_entry_t *entry, 
     return REFUSE;
   }
   l->counts.received++;
-  *message = (sm_message){.id = entry->msgid,
-                          .system = frame[5],
-                          .component = frame[6],
-                          .size = frame[1],
-                          .trusted = true,
-                          .payload = payload};
+  *message =
+      (sm_message){.id = entry->msgid, .system = frame[5], .component = frame[6], .size = frame[1], .payload = payload};
   return HAND_OUT;
 }
 
@@ -213,6 +209,15 @@ size_t sm_link_take(sm_link *l, const uint8_t *from, size_t size, sm_message *me
       l->filled = (uint16_t)(l->filled + part);
       taken += part;
     }
+  }
+}
+
+void sm_link_give_up(sm_link *l) {
+  drop(l, l->done);
+  l->done = 0;
+  if (l->filled > 0U) {
+    l->counts.damaged++;
+    skip(l);
   }
 }
 

@@ -4,8 +4,8 @@
  * frame it looks again at every byte behind its start, so that noise never costs a frame that arrived whole.
  *
  * A frame is taken when its checksum and its signature are right, its timestamp was not used before, also before the
- * last reset, and it is for this system or for all. Only HEARTBEAT is taken without a signature, marked as not trusted;
- * one with a wrong signature is refused like all others. Without a key nothing else is taken. */
+ * last reset, and it is for this system or for all. What has no target, such as heartbeats, is nobody's: it is counted
+ * and left. Without a key nothing is taken. */
 #ifndef SM_LINK_H
 #define SM_LINK_H
 
@@ -77,7 +77,6 @@ typedef struct {
   uint8_t system;
   uint8_t component;
   uint8_t size;           /* bytes of the payload as sent; zeros at its end are left out */
-  bool trusted;           /* signed with the key and not heard before */
   const uint8_t *payload; /* until the next sm_link_take */
 } sm_message;
 
@@ -89,6 +88,10 @@ SM_CHECKED int sm_link_start(sm_link *l, sm_store *store, uint8_t system, const 
 /* Takes bytes up to the end of the next message and returns how many. `message->id` is 0 where there was none; go on
  * with the rest of the bytes, also with none of them, until then. */
 size_t sm_link_take(sm_link *l, const uint8_t *from, size_t size, sm_message *message);
+
+/* Gives up a frame that was begun: the line has been silent for so long that its rest will not come. Bytes behind its start
+ * are looked at again by the next sm_link_take. Nothing where none was begun. */
+void sm_link_give_up(sm_link *l);
 
 /* Copies a message into the mavlink_…_t of its id. */
 void sm_link_read(const sm_message *message, void *to);

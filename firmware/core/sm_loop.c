@@ -12,6 +12,7 @@
 #define BEAT_US 200000U
 #define LINK_US 1000000U
 #define GONE_US 30000000U /* a host that lets time pass may think for long, but not for ever */
+#define SILENCE_US 50000U /* without a byte: a frame that was begun will not be ended */
 #define CHUNK 64U
 #define STATUS_BEATS 10U  /* heartbeats to a LINK_STATUS */
 #define RESTART_US 20000U /* so that the answer still leaves */
@@ -46,6 +47,7 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
   (void)sm_supervise(&l->supervisor, port_micros(), (sm_event){.kind = result});
   sm_obey(l);
   l->motor_us = port_micros();
+  l->poll_us = l->motor_us;
   l->uptime_us = l->motor_us;
   l->heard_us = l->motor_us;
   port_watchdog_start(config->watchdog_ms);
@@ -53,7 +55,7 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
 }
 
 static void take(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
-  if (!message->trusted || l->restarting) {
+  if (l->restarting) {
     return;
   }
   l->heard_us = port_micros();
@@ -80,6 +82,12 @@ static bool receive(sm_loop *l) {
   uint8_t bytes[CHUNK];
   const size_t count = port_receive(bytes, sizeof bytes);
   const uint32_t arrived = port_micros();
+  if (count > 0U) {
+    l->byte_us = arrived;
+  } else if (!l->virtual_time &&
+             arrived - l->byte_us > SILENCE_US) { /* one that thinks for long may do so in a frame */
+    sm_link_give_up(&l->link);
+  }
   size_t done = 0;
   while (l->linked) {
     sm_message message;
@@ -87,6 +95,7 @@ static bool receive(sm_loop *l) {
     if (message.id == 0U) {
       break;
     }
+    sm_turn_motors(l); /* to check a signature takes as long as a tick */
     take(l, &message, arrived);
   }
   return count > 0U;
@@ -94,12 +103,13 @@ static bool receive(sm_loop *l) {
 
 static void beat(sm_loop *l) {
   sm_say_heartbeat(l);
-  if (l->supervisor.state == SM_STATE_IDLE) {
+  if (l->supervisor.state == SM_STATE_IDLE || l->supervisor.state == SM_STATE_FAULT) { /* nothing moves for long */
     const int tended = sm_store_tend(&l->store);
     l->faults = (uint16_t)(l->faults + (tended != 0 ? 1U : 0U));
   }
   if (l->beats++ % STATUS_BEATS == 0U) {
     sm_say_link_status(l);
+    sm_say_timing(l);
     if (l->complaint != NULL) {
       sm_say_text(l, STEPMAP_SEVERITY_ERROR, l->complaint);
     }
@@ -108,16 +118,14 @@ static void beat(sm_loop *l) {
 
 /* What time brings while it is that of the clock; else it passes with messages, or by itself when none come any more. */
 static bool follow_clock(sm_loop *l, uint32_t clock) {
-  const uint32_t dt = clock - l->motor_us;
+  const uint32_t dt = clock - l->poll_us;
   const bool due = dt >= SM_MOTOR_US;
   if (due) {
-    l->motor_us = clock;
+    l->poll_us = clock;
     l->virtual_us += l->virtual_time ? dt : 0U;
     (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_POLL});
     sm_obey(l);
-    if (!l->virtual_io) {
-      sm_turn_motors(l, dt);
-    }
+    sm_turn_motors(l);
   }
   sm_catch_up(l);
   if (clock - l->heard_us > LINK_US) {
@@ -139,7 +147,7 @@ void sm_loop_turn(sm_loop *l) {
   if (!l->virtual_time || clock - l->heard_us > GONE_US) {
     busy = follow_clock(l, clock) || busy;
   } else {
-    l->motor_us = clock;
+    l->poll_us = clock;
   }
   if (l->restarting && clock - l->restart_us >= RESTART_US) {
     port_restart();

@@ -33,7 +33,7 @@
 
 typedef struct {
   uint8_t system;     /* MAVLink system id */
-  const uint8_t *key; /* 32 bytes, or NULL: nothing but heartbeats is taken */
+  const uint8_t *key; /* 32 bytes, or NULL: nothing is taken */
   uint32_t late_us;   /* from a measurement to its command: camera, tracker, link */
   uint32_t watchdog_ms;
 } sm_loop_config;
@@ -49,9 +49,10 @@ typedef struct {
   sm_motor motors[SM_MOTORS];
   sm_real applied[SM_MOTORS]; /* commands of the last tick */
   int64_t calibration[SM_MOTORS];
-  sm_real calibration_low[SM_MOTORS];
-  sm_real calibration_high[SM_MOTORS];
-  int32_t encoders[PORT_AXES]; /* virtual ones */
+  int64_t calibration_low[SM_MOTORS];
+  int64_t calibration_high[SM_MOTORS];
+  int32_t calibration_encoder[SM_MOTORS]; /* at its first measurement */
+  int32_t encoders[PORT_AXES];            /* virtual ones */
   uint32_t calibrations;
   uint32_t limited; /* commands limited in range or rate */
   uint32_t tick;
@@ -59,25 +60,30 @@ typedef struct {
   uint32_t sequence;
   uint32_t taken;
   uint32_t virtual_us;
-  uint32_t stamp_us; /* that virtual time has reached, once stamped */
-  uint32_t due_us;   /* when the measurement of the next tick should come */
-  uint32_t steady;   /* measurements that due_us is the mean of; 0 where it is a guess */
-  uint32_t missed;   /* ticks since the last measurement */
-  uint32_t motor_us;
-  uint32_t encoders_us; /* stamp of the virtual encoders, once paced */
+  uint32_t stamp_us;      /* that virtual time has reached, once stamped */
+  uint32_t due_us;        /* when the measurement of the next tick should come */
+  uint32_t steady;        /* measurements that due_us is the mean of; 0 where it is a guess */
+  uint32_t missed;        /* ticks since the last measurement */
+  uint32_t poll_us;       /* when time was last looked at */
+  uint32_t motor_us;      /* when the real motors were */
+  uint32_t motor_longest; /* µs between two steps of the real motors since they were switched on */
+  uint32_t tick_longest;  /* µs of a tick since then */
+  uint32_t offset_us;     /* least of arrival minus stamp of measurements, of late; where known */
+  uint32_t encoders_us;   /* stamp of the virtual encoders, once paced */
   uint32_t beat_us;
   uint32_t beats;
   uint32_t answered; /* commands */
   uint32_t uptime_ms;
   uint32_t uptime_us; /* the clock at that time */
   uint32_t heard_us;
+  uint32_t byte_us;
   uint32_t restart_us;
   uint32_t lost_before;                           /* saturations at the begin of the run */
   mavlink_command_ack_t answers[SM_LINK_STREAMS]; /* to the last command of each sender */
   const char *complaint;                          /* what is wrong with this board; NULL where nothing is */
   uint16_t faults;
   sm_motion motion;
-  sm_state told; /* by the last heartbeat */
+  uint32_t told; /* transitions that heartbeats have told */
   uint8_t schedule_name[SM_STORE_NAME];
   bool linked;
   bool has_schedule;
@@ -88,6 +94,7 @@ typedef struct {
   bool virtual_time;
   bool stamped;
   bool paced;
+  bool offset_known;
   bool restarting;
 } sm_loop;
 

@@ -24,12 +24,12 @@ static uint32_t uptime_ms(sm_loop *l) {
   return l->uptime_ms;
 }
 
-void sm_say_heartbeat(sm_loop *l) {
+static void say_state(sm_loop *l, sm_state state, sm_reason reason) {
   mavlink_heartbeat_t m = {
       .uptime_ms = uptime_ms(l),
       .tick = l->tick,
-      .state = (uint8_t)l->supervisor.state,
-      .reason = (uint8_t)l->supervisor.reason,
+      .state = (uint8_t)state,
+      .reason = (uint8_t)reason,
       .start = (uint8_t)port_reset_reason(),
       .protocol = 1,
   };
@@ -43,8 +43,27 @@ void sm_say_heartbeat(sm_loop *l) {
   m.flags = (uint16_t)flags;
   memcpy(m.model, sm_model, sizeof m.model);
   memcpy(m.schedule, l->schedule_name, sizeof m.schedule);
-  l->told = l->supervisor.state;
   sm_say(l, MAVLINK_MSG_ID_HEARTBEAT, &m);
+}
+
+void sm_say_heartbeat(sm_loop *l) {
+  l->told = l->supervisor.transitions;
+  say_state(l, l->supervisor.state, l->supervisor.reason);
+}
+
+void sm_say_changes(sm_loop *l) {
+  const sm_supervisor *s = &l->supervisor;
+  if (s->transitions - l->told > 1U) {
+    say_state(l, s->previous, s->previous_reason);
+  }
+  if (s->transitions != l->told) {
+    sm_say_heartbeat(l);
+  }
+}
+
+void sm_say_timing(sm_loop *l) {
+  const mavlink_timing_t m = {.motor_us = l->motor_longest, .tick_us = l->tick_longest};
+  sm_say(l, MAVLINK_MSG_ID_TIMING, &m);
 }
 
 uint16_t sm_short_time(uint32_t us) { return (uint16_t)(us < UINT16_MAX ? us : UINT16_MAX); }

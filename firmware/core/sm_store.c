@@ -9,8 +9,9 @@ _Static_assert(sizeof(sm_store_record) == 48U && sizeof(sm_store_record) % 8U ==
                "records lie in memory as they are");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little endian");
 
-#define AHEAD 916U        /* ten minutes in units of 2^16 timestamps of 10 us */
-#define FAR_AHEAD 131837U /* a day: when the journal fills up and nobody has time to erase the other */
+#define AHEAD 916U           /* ten minutes in units of 2^16 timestamps of 10 us */
+#define FAR_AHEAD 131837U    /* a day: when the journal fills up and nobody has time to erase the other */
+#define YEAR_AHEAD 48120300U /* with the last record there is room for: a board that runs on and on stays in touch */
 #define LAST_SLOTS 4U
 #define TIMESTAMPS (UINT64_C(1) << 48)
 
@@ -221,7 +222,8 @@ int sm_store_reserve(sm_store *s, uint64_t timestamp) {
     return 0;
   }
   const uint32_t unit = (uint32_t)(timestamp >> 16);
-  const uint32_t ahead = s->fresh || s->slot + LAST_SLOTS < s->slots ? AHEAD : FAR_AHEAD;
+  const uint32_t left = s->slots - s->slot + (s->fresh ? s->slots - 1U : 0U); /* records; not read without journals */
+  const uint32_t ahead = left > LAST_SLOTS || s->slots == 0U ? AHEAD : left > 1U ? FAR_AHEAD : YEAR_AHEAD;
   sm_store_record next = s->now;
   next.ceiling = unit < UINT32_MAX - ahead ? unit + ahead : UINT32_MAX;
   return append(s, next);

@@ -72,7 +72,7 @@ SM_CHECKED int sm_store_activate(sm_store *s, port_region bank, uint32_t size, c
 uint64_t sm_store_floor(const sm_store *s);
 
 /* Makes sure that a signing timestamp is below the floor after the next reset. Writes ten minutes ahead, so that it
- * seldom has to write. SM_EFULL, SM_EIO: the timestamp must not be used; SM_ESIZE: not a 48-bit timestamp. */
+ * seldom has to write, and a year with the last record there is room for until a journal is erased. SM_EFULL, SM_EIO: the timestamp must not be used; SM_ESIZE: not a 48-bit timestamp. */
 SM_CHECKED int sm_store_reserve(sm_store *s, uint64_t timestamp);
 
 #endif

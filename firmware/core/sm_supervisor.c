@@ -23,6 +23,7 @@ void sm_supervisor_start(sm_supervisor *s, const sm_supervisor_config *config, u
 
 static void enter(sm_supervisor *s, sm_state state, sm_reason reason) {
   s->previous = s->state;
+  s->previous_reason = s->reason;
   s->state = state;
   s->reason = reason;
   s->entered_us = s->now_us;

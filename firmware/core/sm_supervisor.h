@@ -54,7 +54,8 @@ typedef enum {
   SM_REASON_OVERRUN = 21,
   SM_REASON_WRONG_STATE = 22, /* from here on: commands that were refused, no transitions */
   SM_REASON_NOT_CALIBRATED = 23,
-  SM_REASON_NO_SCHEDULE = 24
+  SM_REASON_NO_SCHEDULE = 24,
+  SM_REASON_FAR_FROM_START = 25
 } sm_reason;
 
 typedef enum {
@@ -113,8 +114,9 @@ typedef struct {
   const sm_supervisor_config *config;
   sm_state state;
   sm_state previous;
-  sm_reason reason;  /* of the last transition */
-  sm_reason refusal; /* of the last command that was refused */
+  sm_reason previous_reason; /* why it was in that */
+  sm_reason reason;          /* of the last transition */
+  sm_reason refusal;         /* of the last command that was refused */
   uint32_t transitions;
   uint32_t refused;
   uint32_t taken;     /* valid measurements */

@@ -6,8 +6,6 @@
 
 #include "sm_loop.h"
 
-#define SM_MOTOR_US 1000U /* between steps of the motors */
-
 /* The filter begins where the schedule begins, and so do the commands: run is refused where the motors are not. */
 void sm_begin_filter(sm_loop *l);
 

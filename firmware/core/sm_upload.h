@@ -35,8 +35,8 @@ typedef struct {
 /* `model` is SM_MODEL_DIGEST of the generated code, `key` as for sm_link_start; both stay where they are. */
 void sm_upload_start(sm_upload *u, sm_store *store, const uint8_t *model, const uint8_t *key, sm_upload_check check);
 
-/* Takes an upload message and says what to answer; SM_ENONE for any other message, and for one that is not trusted.
- * Nothing is written unless `idle`. *activated is set where another schedule is in use from now on: sm_store_schedule
+/* Takes an upload message and says what to answer; SM_ENONE for any other message. Nothing is
+ * written unless `idle`. *activated is set where another schedule is in use from now on: sm_store_schedule
  * has it. */
 SM_CHECKED int sm_upload_take(sm_upload *u, const sm_message *message, bool idle, mavlink_upload_status_t *answer,
                               bool *activated);

@@ -36,16 +36,19 @@ def key_header(folder):
     folder = folder / "key"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "sm_key.h"
-    text = "/* This board has no key: it takes nothing but heartbeats. */\n"
+    text = "/* This board has no key: it takes nothing. */\n"
     key = os.environ.get("STEPMAP_KEY")
     if key:
         try:
-            words = Path(key).read_text(errors="replace").split()
+            digits = Path(key).read_text(errors="replace").strip()
+            mode = Path(key).stat().st_mode
         except OSError as error:
             raise SystemExit(f"STEPMAP_KEY={key}: {error.strerror}; `stepmap key` makes a key") from None
-        digits = next((w for w in words if len(w) == 64 and not set(w) - set("0123456789abcdefABCDEF")), None)
-        if digits is None:
-            raise SystemExit(f"STEPMAP_KEY={key} holds no key of 64 hexadecimal digits: run `stepmap key`")
+        if len(digits) != 64 or set(digits) - set("0123456789abcdefABCDEF"):
+            raise SystemExit(f"STEPMAP_KEY={key} is not a key file, 64 hexadecimal digits alone: run `stepmap key`")
+        if os.name == "posix" and mode & 0o077:
+            raise SystemExit(f"others can read STEPMAP_KEY={key}: chmod 600 it, and make a new key if they may have")
+        os.umask(0o077)  # objects and images hold the key
         text = "#define SM_KEY {" + ", ".join(f"0x{digits[i : i + 2]}" for i in range(0, 64, 2)) + "}\n"
     if not path.is_file() or path.read_text() != text:
         path.unlink(missing_ok=True)

@@ -1,10 +1,12 @@
 /* A queue of bytes between one writer and one reader, one of which may be an interrupt.
  *
  * `put` belongs to the writer and `taken` to the reader; both count for ever and wrap, so a full queue and an empty one
- * differ. `room` is a power of two. */
+ * differ. `room` is a power of two. Bytes stay on their side of the counters for the compiler too; one processor sees its
+ * own memory in order. */
 #ifndef RING_H
 #define RING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +31,7 @@ RING_INLINE bool ring_put(ring *r, uint8_t byte) {
     return false;
   }
   r->bytes[put & (r->room - 1U)] = byte;
+  atomic_signal_fence(memory_order_release);
   r->put = put + 1U; /* after the byte: the reader may look at any moment */
   return true;
 }
@@ -38,9 +41,11 @@ RING_INLINE size_t ring_take(ring *r, uint8_t *to, size_t room) {
   const uint32_t first = r->taken;
   const uint32_t waiting = r->put - first;
   const size_t count = waiting < room ? waiting : room;
+  atomic_signal_fence(memory_order_acquire);
   for (size_t i = 0; i < count; ++i) {
     to[i] = r->bytes[(first + (uint32_t)i) & (r->room - 1U)];
   }
+  atomic_signal_fence(memory_order_release);
   r->taken = first + (uint32_t)count;
   return count;
 }

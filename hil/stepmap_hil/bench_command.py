@@ -40,6 +40,7 @@ from stepmap_hil.rig import RigFile, read_rig
 from stepmap_hil.settings import read_settings
 
 NAME = "bench"
+MOST_SECONDS = 3600.0
 
 
 class BoardName(Enum):
@@ -65,6 +66,9 @@ def bench(
     sensor: Annotated[SensorName | None, typer.Option(help="What sees the plant. Usually as the job says.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 1,
     mode: Annotated[Mode, typer.Option(help="As fast as the board goes, or by the clock.")] = Mode.LOCKSTEP,
+    seconds: Annotated[
+        float | None, typer.Option(help="How long it runs. Longer than the plan: the end of the plan is held.")
+    ] = None,
     faults: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What goes wrong (TOML); docs/bench.md describes it.")
     ] = None,
@@ -98,16 +102,17 @@ def bench(
         board_name = board.value if board is not None else place.board or "native"
         port, key = port or place.port, key or place.key
         timing = "realtime" if place.real else mode.value
+        ticks = job.steps if seconds is None else _ticks(seconds, job.dt)
     controller, generated, source = controller_of(job, file, build)
     secret_file = key or own_key(build / job.name)
     secret = keys.read(secret_file)
     made, program = firmware(job, generated, building.Choices(board_name, secret_file), secret, build)
-    rig = running.Rig(job, controller, program, settings, secret, seed, port, timing, wrong, file=place)
+    rig = running.Rig(job, controller, program, settings, secret, seed, port, timing, wrong, ticks, place)
     if timing == "realtime":
         keep_time()
     inputs = {
         "build": made.digest,
-        "settings": digest_data(repr((settings, seed, port, timing, wrong, place))),
+        "settings": digest_data(repr((settings, seed, port, timing, wrong, ticks, place))),
         "hil": digest_sources("stepmap_hil", ["."]),
     }
     stage = Stage(NAME, job.name, build, inputs, {"stepmap": stepmap.__version__})
@@ -123,7 +128,7 @@ def bench(
     ):
         rig = _flashed(rig, Path(temporary))
         with Recorder(recording, rig.about(), source.attachments()) as recorder:
-            with progress("closed loop", job.steps, controller) as told:
+            with progress("closed loop", ticks, controller) as told:
                 if place.real:
                     with Unattended() if unattended else Terminal() as operator:
                         closed = running.real_robot(rig, operator, recorder, told, onlooker)
@@ -148,6 +153,13 @@ def _require_possible(rig: RigFile, faults: Path | None) -> None:
     """Raises where a real robot is to do what only a simulated one can."""
     if rig.real and faults is not None:
         raise ModelError("--faults: a real robot has its own; faults are for a plant that is simulated")
+
+
+def _ticks(seconds: float, dt: float) -> int:
+    """Ticks of a run; raises where there would be too few to say anything about, or no end."""
+    if not MOST_SECONDS >= seconds >= 3 * dt:
+        raise ModelError(f"--seconds: from {3 * dt:.3g}, three ticks, to {MOST_SECONDS:g}, an hour; got {seconds:g}")
+    return round(seconds / dt)
 
 
 def _flashed(rig: running.Rig, folder: Path) -> running.Rig:

@@ -61,7 +61,7 @@ class Choices:
 
     board: str
     key: Path | None = None
-    """File with the key of the board; without one the board takes nothing but heartbeats."""
+    """File with the key of the board; without one the board takes nothing."""
     system: int = 1
     registry: bool = False
     """Use PlatformIO's own platforms, which it downloads."""

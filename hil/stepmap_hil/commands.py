@@ -75,7 +75,7 @@ def build(
 def flash(
     board: BoardOption,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[JOB]", help="A job file (TOML). Without it, what was built last.")
+        Path | None, typer.Argument(metavar="[JOB]", help="A job file (TOML). Without it, the only one that was built.")
     ] = None,
     port: Annotated[str | None, typer.Option(metavar="PORT", help="A serial device. Usually the only one.")] = None,
     image: Annotated[
@@ -95,6 +95,8 @@ def flash(
     flashing.require(name)
     if file is not None and image is not None:
         raise ModelError("--image: give a job or an image, not both")
+    if file is None and (key is not None or system != 1 or registry):
+        raise ModelError("--key, --system and --registry: are built into a firmware; give the job to build")
     if file is None:
         given = flashing.find_image(name, build) if image is None else image
         require_image(name, given)
@@ -254,7 +256,7 @@ def _build(file: Path, choices: Choices, out: Path, *, force: bool = False) -> t
     building.checkout()  # before anything takes time
     secret = None if choices.key is None else keys.read(choices.key)
     if secret is None:
-        complain("no key: this board will take nothing but heartbeats; make one with stepmap key", kind="warning")
+        complain("no key: this board will take no messages; make one with stepmap key", kind="warning")
     job, generated = _generate(file, out)
     made = building.stage(job, generated, choices, secret, out)
     if not force and made.unchanged():

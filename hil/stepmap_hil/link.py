@@ -5,6 +5,7 @@ Nothing runs in the background: bytes are read while `receive` waits, and sent b
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -74,9 +75,10 @@ def clock() -> int:
 
 
 class Link:
-    """Sends to one board and hears all on the line.
+    """Speaks with one board; what others on the line say is only counted.
 
-    Without a key frames are neither signed nor checked: a board with a key then takes nothing but heartbeats.
+    What a board signed is believed once it has answered a ping: before, it could have been recorded (docs/wire.md).
+    Without a key frames are neither signed nor checked: a board takes none of them then.
     """
 
     def __init__(
@@ -91,11 +93,13 @@ class Link:
         self._now = now
         self._opened = self._timestamp = self._clock()
         self._sequence = 0
-        self._token = self._opened & 0xFFFFFFFF
+        self._token = secrets.randbits(32)  # not the clock's: a computer without one would begin with the same again
+        self._answers = False  # the board has answered: what it says is of now
         self._framer = dialect.Framer(self._key)
         self._streams: dict[tuple[int, int, int], int] = {}
         self._last: dict[tuple[int, int], int] = {}
         self._heard: set[int] = set()
+        self._has_key = False  # as its last heartbeat without a signature says
         self._backlog: deque[Message] = deque()
         self._counts = Statistics()
         port.timeout = SLICE
@@ -142,8 +146,8 @@ class Link:
     # Receiving
 
     def believes(self, message: Message) -> bool:
-        """Whether it is of this link's board, and signed where there is a key."""
-        return message.system == self.target and (message.trusted or self._key is None)
+        """Whether it is of this link's board, and where there is a key signed, by a board that answers."""
+        return message.system == self.target and (self._key is None or (message.trusted and self._answers))
 
     def poll(self, *names: str) -> Message | None:
         """The next message of these names, or of any, that is there already; the others are kept."""
@@ -173,7 +177,7 @@ class Link:
             raise self._gone(error) from error
         for frame in self._framer.feed(received):
             message = self._judge(frame)
-            if message is not None:
+            if message is not None and message.system == self.target:
                 self._backlog.append(message)
                 self._counts.received += 1
         while len(self._backlog) > BACKLOG:
@@ -204,6 +208,9 @@ class Link:
             heartbeat = dialect.frame_id(frame) == dialect.value("MAVLINK_MSG_ID_HEARTBEAT")
             self._counts.bare += not heartbeat
             self._counts.unsigned += heartbeat
+            if heartbeat:
+                told = dialect.decode(frame)
+                self._has_key = told.system == self.target and bool(told.flags & dialect.value("STEPMAP_FLAG_HAS_KEY"))
             return heartbeat
         stamp, stream = dialect.timestamp(frame), (frame[5], frame[6], frame[-13])
         # A board that did not hear us yet may be behind: what it says could have been recorded long ago.
@@ -233,6 +240,9 @@ class Link:
         while (left := deadline - time.monotonic()) > 0:
             answer = self.receive("PING", timeout=left)
             if answer is not None and answer.reply and answer.sequence == self._token:
+                if not self._answers:
+                    self._backlog.clear()  # all of it came before
+                self._answers = True
                 return time.perf_counter() - begun
         return None
 
@@ -242,7 +252,7 @@ class Link:
         while self._ping(timeout=min(0.25, timeout)) is None:
             if time.monotonic() > deadline:
                 raise self._silent(timeout)
-        deadline += 2.0  # one comes every second
+        deadline += 2.0  # five come every second
         while (left := deadline - time.monotonic()) > 0:
             beat = self.receive("HEARTBEAT", timeout=left)
             if beat is not None and self.believes(beat):
@@ -287,6 +297,11 @@ class Link:
             return f"Heard here: {_boards(self._heard)}. Name the one you mean: --system."
         if counts.received and self._key is None:
             return "It is heard, but it may want signed messages: use its key."
+        if counts.unsigned and self._has_key:
+            return (
+                "It has a key but does not sign: its memory for counters cannot be written any more. Switch it off and "
+                "on; if that does not help its flash is worn out."
+            )
         if counts.received or counts.replayed or counts.behind:
             return "It is heard but does not take our messages: was it built with another key, or without one?"
         if counts.bare:

@@ -37,6 +37,7 @@ class Reason(IntEnum):
     WRONG_STATE = 22
     NOT_CALIBRATED = 23
     NO_SCHEDULE = 24
+    FAR_FROM_START = 25
 
 
 class Explanation(NamedTuple):
@@ -102,6 +103,9 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.NOT_CALIBRATED: Explanation("refused: the encoders have no zero", "calibrate first"),
     Reason.NO_SCHEDULE: Explanation("refused: there is no schedule for this model", "upload one"),
+    Reason.FAR_FROM_START: Explanation(
+        "refused: a motor is not where the schedule begins", "move the robot there, then calibrate, arm and run"
+    ),
 }
 
 

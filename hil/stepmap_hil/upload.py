@@ -19,6 +19,7 @@ CHUNK = 192
 MAGIC = b"SMS1"
 HEAD = 16
 NAME = 8
+RESETS = 10  # of the board during an upload, before it is given up
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are there and those there will be."""
@@ -128,7 +129,7 @@ class _Upload:
     def send_chunks(self, status: Message) -> None:
         """Go-back-N: the board takes chunks in order only, and says in each answer which one comes next."""
         base = following = status.next
-        went_back = -1
+        went_back, resets = -1, 0
         last_progress = time.monotonic()
         while base < len(self.blob):
             while following < len(self.blob) and following - base < self.settings.window * CHUNK:
@@ -139,10 +140,20 @@ class _Upload:
                 following = base
                 continue
             if answer.digest != self.digest[:NAME]:
+                resets += 1
+                if resets > RESETS:
+                    raise LinkError(
+                        f"board {self.link.target} was reset {resets} times during one upload: look at its power supply"
+                    )
                 answer = self.begin(answer)  # the board was reset
                 base = following = answer.next
                 continue
             self.require(answer)
+            if answer.state == _state("FAILED"):  # and the answer that said so got lost
+                raise LinkError(
+                    f"board {self.link.target} gave up the upload after {base} of {len(self.blob)} bytes. "
+                    f"{dialect.meaning('STEPMAP_RESULT', dialect.value('STEPMAP_RESULT_IO'))}"
+                )
             if answer.next > base:
                 base = answer.next
                 following = max(following, base)

@@ -214,13 +214,21 @@ class LoopBoard:
         return answer
 
     def measure(
-        self, z: Sequence[float], valid: int | None = None, *, sequence: int | None = None, age: float = 0.0
+        self,
+        z: Sequence[float],
+        valid: int | None = None,
+        *,
+        sequence: int | None = None,
+        age: float = 0.0,
+        on_its_way: float = 0.0,
     ) -> None:
+        """Sends one that was seen ``age`` seconds before it was sent, and arrives ``on_its_way`` seconds later."""
         self.sequence = self.sequence + 1 if sequence is None else sequence
         encoded = self.words.encode("measurement", np.asarray(z, dtype=float))
         mask = (1 << len(encoded)) - 1 if valid is None else valid
         padded = [*encoded, *[0] * (8 - len(encoded))]
-        fields = {"stamp_us": self.stamp_us, "sequence": self.sequence, "age_us": round(1e6 * age)}
+        stamp = self.stamp_us if self.facts.virtual_time else self.clock_us(-on_its_way)
+        fields = {"stamp_us": stamp, "sequence": self.sequence, "age_us": round(1e6 * age)}
         self.link.send("MEASUREMENT", z=padded, valid=mask, **fields)
 
     def encoders(self, *counts: int) -> Message | None:
@@ -229,6 +237,10 @@ class LoopBoard:
         self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=[*counts, *[0] * (2 - len(counts))])
         answers = self.heard("VIRTUAL_ACTUATOR")
         return answers[-1] if answers else None
+
+    def clock_us(self, seconds: float = 0.0) -> int:
+        """The host's clock, so many seconds from now; it is not the board's."""
+        return (int(self.core.board_clock()) + 123_456_789 + round(1e6 * seconds)) % 2**32
 
     def pass_time(self, seconds: float) -> None:
         self.stamp_us = (self.stamp_us + round(seconds * 1e6)) % 2**32

@@ -362,7 +362,8 @@ def test_only_signed_heartbeats_of_the_board_are_believed(fresh: Board) -> None:
     line.hear(dialect.encode(Message("HEARTBEAT", {"state": 4}, system=1, component=1), 77))
     other = Message("HEARTBEAT", {"state": 4}, system=2, component=1)
     line.hear(dialect.encode(other, 0, key=KEY.link, timestamp=clock() + 10**6))
-    assert [link.believes(link.poll("HEARTBEAT")) for _ in range(3)] == [True, False, False]
+    assert [link.believes(link.poll("HEARTBEAT")) for _ in range(2)] == [True, False]
+    assert link.poll("HEARTBEAT") is None  # what another board says is not handed out at all
     assert (link.statistics.unsigned, link.statistics.lost) == (1, 0)
 
 
@@ -378,6 +379,46 @@ def test_a_session_believes_nobody_else_s_heartbeats(fresh: Board) -> None:
     assert told.state != state
     line.hear(dialect.encode(Message("HEARTBEAT", {"state": state}, system=1, component=1), 0))
     assert session.told() is None
+
+
+def test_what_was_recorded_is_not_believed_by_a_host_that_has_just_begun(fresh: Board) -> None:
+    """A board is ten minutes ahead of the clock after a reset, so a recording of it is too."""
+    link, line = linked(fresh)
+    link.ping()
+    assert fresh.reset() == 0
+    line.heartbeat()
+    recorded = bytes(line._waiting)
+    later, line = linked(fresh)
+    line._waiting += recorded
+    heard = later.receive("HEARTBEAT", timeout=0.1)
+    assert heard is not None
+    assert not later.believes(heard)
+    line._waiting += recorded
+    later.ping()
+    line._waiting += recorded
+    assert later.poll() is None
+    line.heartbeat()
+    assert later.believes(later.receive("HEARTBEAT", timeout=0.1))
+
+
+def test_a_session_hears_its_own_board_alone(fresh: Board) -> None:
+    """Two boards share a line; efforts and telemetry have no address."""
+    link, line = linked(fresh)
+    link.ping()
+    names = ("VIRTUAL_ACTUATOR", "TELEMETRY", "PING", "COMMAND_ACK", "UPLOAD_STATUS")
+    for name in names:
+        fields = {"target_system": 255} if "target_system" in dialect.fields(name) else {}
+        message = Message(name, fields, system=2, component=1)
+        line.hear(dialect.encode(message, 0, key=KEY.link, timestamp=clock() + 10**6))
+    assert link.poll(*names) is None
+
+
+def test_a_board_whose_memory_is_worn_is_explained(fresh: Board) -> None:
+    link, line = linked(fresh, to=lambda part: [])
+    flags = dialect.value("STEPMAP_FLAG_HAS_KEY")
+    line.hear(dialect.encode(Message("HEARTBEAT", {"flags": flags}, system=1, component=1), 0))
+    with pytest.raises(LinkError, match="has a key but does not sign: its memory"):
+        link.connect(timeout=0.02)
 
 
 def test_another_board_that_is_heard_is_named(fresh: Board) -> None:

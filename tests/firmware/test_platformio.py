@@ -52,13 +52,38 @@ def test_nothing_is_left_at_home(built: Builds) -> None:
     assert not list(built.home.iterdir())
 
 
-def test_a_key_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
-    environment = os.environ | {"STEPMAP_KEY": str(tmp_path / "none"), "PLATFORMIO_BUILD_DIR": str(tmp_path / "build")}
+KEYS = {
+    "none": (None, 0, "No such file or directory"),
+    "open": ("17" * 32 + "\n", 0o644, "others can read"),
+    "longer": ("17" * 32 + " and more\n", 0o600, "is not a key file"),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_that_is_none_is_said_in_words(name: str, tmp_path: Path) -> None:
+    text, mode, words = KEYS[name]
+    if text is not None:
+        (tmp_path / name).touch(mode)
+        (tmp_path / name).write_text(text)
+    environment = os.environ | {"STEPMAP_KEY": str(tmp_path / name), "PLATFORMIO_BUILD_DIR": str(tmp_path / "build")}
     command = [str(FIRMWARE / "platforms" / "pio"), "run", "-e", "native"]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert run.returncode != 0
-    assert f"STEPMAP_KEY={tmp_path / 'none'}: No such file or directory" in run.stdout + run.stderr
+    assert f"STEPMAP_KEY={tmp_path / name}" in run.stdout + run.stderr
+    assert words in run.stdout + run.stderr
     assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_what_is_built_with_a_key_is_its_owner_s_alone(tmp_path: Path) -> None:
+    (tmp_path / "key").touch(0o600)
+    (tmp_path / "key").write_text("17" * 32 + "\n")
+    environment = os.environ | {"STEPMAP_KEY": str(tmp_path / "key"), "PLATFORMIO_BUILD_DIR": str(tmp_path / "build")}
+    command = [str(FIRMWARE / "platforms" / "pio"), "run", "-e", "native"]
+    subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
+    secret = bytes([0x17] * 32)
+    holding = [path for path in (tmp_path / "build").rglob("*") if path.is_file() and secret in path.read_bytes()]
+    assert {path.name for path in holding} >= {"main.o", "program"}
+    assert not [path for path in holding if path.stat().st_mode & 0o077]
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from stepmap_hil import dialect
 from stepmap_hil.key import Key
 from stepmap_hil.link import LinkError
 from stepmap_hil.upload import CHUNK, Report, Settings, authentication, upload
@@ -551,13 +552,56 @@ def test_timestamps_are_kept_ahead_and_seldom_written(board: Board) -> None:
     assert board.facts().floor >= after.floor
 
 
-def test_a_journal_that_cannot_be_erased_lasts_for_days(board: Board) -> None:
-    """While something runs nobody erases: the last records reach a day ahead each, then timestamps are refused."""
+def test_a_board_that_is_reset_again_and_again_is_given_up() -> None:
+    with Board() as board:
+        seen = 0
+
+        def reset(part: bytes) -> list[bytes]:
+            nonlocal seen
+            seen += 1
+            if seen % 60 == 0:  # before all of the 171 chunks are there
+                board.reset()
+                line.heartbeat()
+            return [part]
+
+        link, line = linked(board, to=reset)
+        with pytest.raises(LinkError, match="was reset 11 times during one upload: look at its power supply"):
+            upload(link, SCHEDULE, KEY, settings=QUICK)
+
+
+def test_memory_that_fails_is_named_also_when_the_answer_got_lost() -> None:
+    with Board() as board:
+        lost = 0
+
+        def to(part: bytes) -> list[bytes]:
+            message = dialect.decode(part)
+            if message.name == "UPLOAD_CHUNK" and message.length and message.offset == 20 * CHUNK and not lost:
+                board.fail(1)
+            return [part]
+
+        def back(part: bytes) -> list[bytes]:
+            nonlocal lost
+            message = dialect.decode(part)
+            if message.name == "UPLOAD_STATUS" and message.result != 0 and not lost:
+                lost = 1
+                return []
+            return [part]
+
+        link, _ = linked(board, beat=0.01, to=to, back=back)
+        with pytest.raises(
+            LinkError, match=r"gave up the upload after 3840 of \d+ bytes\. The board's memory could not"
+        ):
+            upload(link, SCHEDULE, KEY, settings=QUICK)
+        assert lost
+
+
+def test_a_journal_that_cannot_be_erased_lasts_for_a_year(board: Board) -> None:
+    """While something runs nobody erases: the last records reach a day ahead each, the very last a year."""
     day = 24 * 3600 * 10**5
     now = 2**40
     while board.reserve(now) == 0:
-        now += 6 * 10**6  # a minute
-    assert now - 2**40 > 4 * day
+        now += 3600 * 10**5  # an hour
+    assert now - 2**40 > 365 * day
     assert board.reserve(now) == -4
     assert board.facts().floor <= now
     assert board.tend() == 0

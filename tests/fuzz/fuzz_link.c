@@ -58,9 +58,6 @@ static void reset(void) {
 static void judge(const sm_message *message) {
   uint8_t copy[MAVLINK_MAX_DIALECT_PAYLOAD_SIZE]; /* no more than the largest needs: a write behind its end is found */
   sm_link_read(message, copy);
-  if (!message->trusted) {
-    abort();
-  }
   for (size_t i = 0; i < count; i++) {
     if (!sent[i].taken && sent[i].bytes[1] == message->size &&
         memcmp(sent[i].bytes + 10, message->payload, message->size) == 0) {
@@ -135,7 +132,7 @@ static size_t sign(uint8_t *frame, size_t size, uint8_t with, const uint8_t *use
 static void step(input *in) {
   uint8_t frame[SM_LINK_FRAME + 64U];
   size_t size;
-  switch (next(in) % 7U) {
+  switch (next(in) % 8U) {
   case 0:
     size = next(in);
     size = size < in->left ? size : in->left;
@@ -174,6 +171,10 @@ static void step(input *in) {
     break;
   case 5:
     reset();
+    break;
+  case 6:
+    sm_link_give_up(&link);
+    feed(frame, 0);
     break;
   default: {
     const uint8_t payload[256] = {next(in), next(in)};

@@ -82,14 +82,13 @@ static void check(void) {
   floor_before = sm_store_floor(&store);
 }
 
-static void take(uint32_t id, const void *payload, uint8_t size, bool trusted) {
-  const sm_message message = {
-      .id = id, .system = 255, .component = 1, .size = size, .trusted = trusted, .payload = payload};
+static void take(uint32_t id, const void *payload, uint8_t size) {
+  const sm_message message = {.id = id, .system = 255, .component = 1, .size = size, .payload = payload};
   mavlink_upload_status_t status;
   bool activated = false;
   const int result = sm_upload_take(&upload, &message, idle, &status, &activated);
   if (result == 0 && (status.result >= STEPMAP_RESULT_ENUM_END || status.next > status.size ||
-                      (activated && (!trusted || !idle || id != MAVLINK_MSG_ID_UPLOAD_COMMIT)))) {
+                      (activated && (!idle || id != MAVLINK_MSG_ID_UPLOAD_COMMIT)))) {
     abort();
   }
 }
@@ -114,7 +113,7 @@ static void begin(input *in) {
   if (change % 4U == 3U) { /* without the key */
     ((uint8_t *)&m)[change % MAVLINK_MSG_ID_UPLOAD_BEGIN_LEN] ^= next(in) | 1U;
   }
-  take(MAVLINK_MSG_ID_UPLOAD_BEGIN, &m, MAVLINK_MSG_ID_UPLOAD_BEGIN_LEN, true);
+  take(MAVLINK_MSG_ID_UPLOAD_BEGIN, &m, MAVLINK_MSG_ID_UPLOAD_BEGIN_LEN);
 }
 
 static void chunk(input *in) {
@@ -132,7 +131,7 @@ static void chunk(input *in) {
   if (how % 8U == 2U) {
     m.data[next(in) % sizeof m.data] ^= 1U;
   }
-  take(MAVLINK_MSG_ID_UPLOAD_CHUNK, &m, MAVLINK_MSG_ID_UPLOAD_CHUNK_LEN, true);
+  take(MAVLINK_MSG_ID_UPLOAD_CHUNK, &m, MAVLINK_MSG_ID_UPLOAD_CHUNK_LEN);
 }
 
 static void step(input *in) {
@@ -143,12 +142,12 @@ static void step(input *in) {
   } else if (what < 6U) {
     chunk(in);
   } else if (what == 6U) {
-    take(MAVLINK_MSG_ID_UPLOAD_COMMIT, (const uint8_t[10]){1}, 10, next(in) % 2U == 0U);
+    take(MAVLINK_MSG_ID_UPLOAD_COMMIT, (const uint8_t[10]){1}, 10);
   } else if (what == 7U) {
     mavlink_upload_commit_t m;
     memset(&m, 0, sizeof m);
     memcpy(m.digest, digests[next(in) % BLOBS], sizeof m.digest);
-    take(MAVLINK_MSG_ID_UPLOAD_COMMIT, &m, MAVLINK_MSG_ID_UPLOAD_COMMIT_LEN, true);
+    take(MAVLINK_MSG_ID_UPLOAD_COMMIT, &m, MAVLINK_MSG_ID_UPLOAD_COMMIT_LEN);
   } else if (what == 8U) {
     const uint32_t nth = next(in) % 24U;
     const uint32_t bytes = next(in);
@@ -173,7 +172,7 @@ static void step(input *in) {
     for (size_t i = 0; i < size; i++) {
       raw[i] = next(in);
     }
-    take(id, raw, size, true);
+    take(id, raw, size);
   }
 }
 

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import serial
 
 from stepmap_hil.record import read
 from stepmap_hil.replay import story
-from tests.hil.commands import build_folder, command, run, started
+from tests.hil.commands import Started, build_folder, command, run, started
 from tests.hil.rigs import FAULTS
 from tests.pil.built import JOB, firmware
 
@@ -31,13 +32,19 @@ def events(file: Path) -> list[str]:
     return [entry.content["text"] for entry in read(file).of("/event")]
 
 
+def feeds(made: Started) -> list[Path]:
+    """Folders with frames for the driver that a command has left behind."""
+    return list(Path("/dev/shm").glob(f"stepmap-kinect-{made.process.pid}-*"))
+
+
 # The camera
 
 
 @pytest.mark.parametrize(("sensor", "told"), [("kinect", "the Kinect is gone"), ("gaussian", "the sensor is gone")])
 def test_a_sensor_that_is_unplugged_ends_the_run_safely(sensor: str, told: str, built: Path) -> None:
-    before = set(Path("/dev/shm").glob("stepmap-kinect-*"))
-    code, table, complaints = run(command(built, "--faults", str(FAULTS / "unplugged.toml"), sensor=sensor))
+    with started(command(built, "--faults", str(FAULTS / "unplugged.toml"), sensor=sensor)) as made:
+        code, table, complaints = made.end()
+        assert made.family() == []
     assert code == 1
     assert f"stepmap: error: the run ended early: {told}. Check its" in complaints
     assert "Traceback" not in complaints
@@ -50,7 +57,28 @@ def test_a_sensor_that_is_unplugged_ends_the_run_safely(sensor: str, told: str, 
     assert whole.closed.ended.startswith(told)
     assert [result.ok for result in whole.closed.results] == [True]
     assert sum(row.running and row.measured for row in whole.closed.rows) == 30
-    assert set(Path("/dev/shm").glob("stepmap-kinect-*")) <= before
+    assert feeds(made) == []
+
+
+# How long
+
+
+def test_a_run_may_be_longer_than_its_plan(built: Path) -> None:
+    """Two seconds after the end of the plan the mass still rests at its set point."""
+    code, _, complaints = run(command(built, "--seconds", "12", "--no-open-loop"))
+    assert (code, complaints) == (0, "")
+    recording = story(built / "suspended_mass" / "bench" / "run.mcap")
+    rows = [row for row in recording.closed.rows if row.running]
+    assert len(rows) == 360
+    for row in rows[300:]:
+        assert np.hypot(row.coordinates[0] - 0.43, row.coordinates[1] - 0.25) < 0.01
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.05", "-1", "nan", "1e9"])
+def test_a_run_of_no_length(seconds: str, built: Path) -> None:
+    code, _, complaints = run(command(built, "--seconds", seconds))
+    assert code == 2
+    assert "--seconds" in complaints
 
 
 # The board
@@ -183,7 +211,6 @@ def test_ctrl_c_at_any_time_leaves_nothing(board: str, tmp_path: Path) -> None:
     there = {path.name for path in folder.iterdir()}
     words = command(build, "--board", board, sensor="kinect")
     for seconds in (1.0, 1.7, 2.4, 3.2, 4.0, 5.0, 6.5, 9.0):
-        before = set(Path("/dev/shm").glob("stepmap-kinect-*"))
         with started(words) as made:
             time.sleep(seconds)
             made.process.send_signal(signal.SIGINT)
@@ -192,7 +219,7 @@ def test_ctrl_c_at_any_time_leaves_nothing(board: str, tmp_path: Path) -> None:
         assert (code, "Traceback" in complaints) == (1, False), f"after {seconds} s: {complaints}"
         assert "interrupted" in complaints
         assert {path.name for path in folder.iterdir()} <= {*there, ".count", ".build-native.pio", "aborted.mcap"}
-        settled(lambda before=before: set(Path("/dev/shm").glob("stepmap-kinect-*")) <= before)  # type: ignore[misc]
+        settled(lambda made=made: feeds(made) == [])  # type: ignore[misc]
         if (folder / "aborted.mcap").exists():
             told = events(folder / "aborted.mcap")
             assert "running" not in told or "stopped" in told[-1], told

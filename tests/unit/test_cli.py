@@ -194,6 +194,25 @@ def test_a_failed_job_is_1_and_one_line(arguments: str, hint: str) -> None:
     assert "Traceback" not in result.output
 
 
+INTERRUPTED_IN_TEXT = """
+from stepmap.cli import app, main
+
+@app.command()
+def text() -> None:
+    exec("raise KeyboardInterrupt")
+
+main()
+"""
+
+
+def test_an_interrupt_inside_code_from_a_string_is_1(tmp_path: Path) -> None:
+    """As while dataclasses are made; CPython would end by the signal, although the interrupt was caught."""
+    (tmp_path / "started.py").write_text(INTERRUPTED_IN_TEXT)
+    words = [sys.executable, "-m", "started", "text"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (1, "stepmap: error: interrupted\n")
+
+
 def test_an_interrupt_is_1_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

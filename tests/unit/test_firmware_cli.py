@@ -168,7 +168,7 @@ def test_what_the_compiler_says_is_shown(other_job: Path, tmp_path: Path, monkey
     assert "no_such_header.h: No such file" in result.output
     assert "command: " in result.output
     assert "remedy: " in result.output
-    assert "no key: this board will take nothing but heartbeats" in result.output
+    assert "no key: this board will take no messages" in result.output
     assert not (tmp_path / "out" / "small" / "build-native").exists()
 
 

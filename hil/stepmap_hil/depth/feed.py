@@ -110,8 +110,8 @@ class FakeKinect(Kinect):
 def _home(folder: Path | str | None) -> Path:
     """A new folder."""
     if folder is None:
-        memory = Path("/dev/shm")
-        return Path(tempfile.mkdtemp(prefix="stepmap-kinect-", dir=memory if os.access(memory, os.W_OK) else None))
+        memory, prefix = Path("/dev/shm"), f"stepmap-kinect-{os.getpid()}-"
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=memory if os.access(memory, os.W_OK) else None))
     try:
         Path(folder).mkdir(parents=True)
     except FileExistsError:

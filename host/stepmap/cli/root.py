@@ -65,7 +65,10 @@ class Root(TyperGroup):
                 sys.exit(explain(error))
         if result == INTERRUPTED:  # before a command had begun
             complain("interrupted")
-            sys.exit(FAILED)
+            result = FAILED
+        # With -m CPython ends by the signal where Ctrl-C came while code made from a string ran, as in many an import,
+        # caught or not; code from another string makes it forget that.
+        exec("")
         sys.exit(result if isinstance(result, int) else DONE)
 
 
