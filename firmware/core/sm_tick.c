@@ -63,8 +63,8 @@ static void command(sm_loop *l, uint32_t late_us) {
   }
 }
 
-/* With a measurement that was age_us old when it arrived. */
-static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_us) {
+/* With a measurement that was age_us old when it arrived, delay_us of it on its way. */
+static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_us, uint32_t delay_us) {
   const uint32_t begin = port_micros();
   l->taken = sm_measure(&l->controller, valid);
   for (uint32_t left = valid & ~l->taken; left != 0U; left &= left - 1U) {
@@ -82,7 +82,8 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_u
   sm_obey(l);
   sm_turn_motors(l);
   const uint32_t wait_us = begin - arrived_us;
-  command(l, age_us + (l->virtual_time ? 0U : wait_us));
+  /* For virtual motors it is still the time of the last encoders: what has passed since then comes with the next. */
+  command(l, l->virtual_io ? age_us - delay_us : age_us + wait_us);
   sm_obey(l);
   mavlink_telemetry_t message = sm_telemetry(l, wait_us); /* before the estimate moves on */
   sm_predict(&l->controller);
@@ -106,7 +107,7 @@ void sm_catch_up(sm_loop *l) {
     port_watchdog_feed();
     l->due_us += SM_PERIOD_US;
     l->missed++;
-    tick(l, 0, port_micros(), 0);
+    tick(l, 0, port_micros(), 0, 0);
   }
   const int32_t behind = (int32_t)(sm_now_us(l) - l->due_us);
   if (behind > (l->virtual_time ? HALF_PERIOD : (int32_t)(CATCH_UP * SM_PERIOD_US))) {
@@ -174,8 +175,8 @@ void sm_take_measurement(sm_loop *l, const sm_message *message, uint32_t arrived
   sm_link_read(message, &m);
   sm_pass_time(l, m.stamp_us);
   const uint32_t stamp = sm_now_us(l);
-  const uint32_t late = l->virtual_time ? 0U : delay(l, m.stamp_us, arrived_us);
-  const uint32_t age = least(m.age_us, AGE_LARGEST) + least(late, AGE_LARGEST) + l->config->late_us;
+  const uint32_t late = l->virtual_time ? 0U : least(delay(l, m.stamp_us, arrived_us), AGE_LARGEST);
+  const uint32_t age = least(m.age_us, AGE_LARGEST) + late + l->config->late_us;
   sm_catch_up(l);
   l->steady = l->missed < SILENT ? l->steady : 0U;
   if (is_done(l, m.sequence, stamp) || !sm_is_new(&l->supervisor, stamp, m.sequence, stamp - age)) {
@@ -192,7 +193,7 @@ void sm_take_measurement(sm_loop *l, const sm_message *message, uint32_t arrived
     (void)sm_supervise(&l->supervisor, stamp, event);
     sm_calibrate(l, valid);
   } else if (l->ticking) {
-    tick(l, valid, arrived_us, age);
+    tick(l, valid, arrived_us, age, late);
     expect_next(l, stamp);
   } else {
     (void)sm_supervise(&l->supervisor, stamp, event);

@@ -9,31 +9,29 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import LinkError, StepmapError
+from stepmap.errors import LinkError
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
 from stepmap_hil.arrivals import Arrivals
 from stepmap_hil.board import Board
+from stepmap_hil.conductor import Conductor
 from stepmap_hil.dialect import Message
-from stepmap_hil.injector import MOVING, Course, Injector, judge
+from stepmap_hil.injector import Injector
+from stepmap_hil.judge import MOVING, Course, judge
 from stepmap_hil.link import Link
-from stepmap_hil.logbook import STOPPED, Logbook, Look, Row, Run, Watch, reference
+from stepmap_hil.logbook import STOPPED, Look, Row, Run, Watch, errors, reference
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.plant import Plant
 from stepmap_hil.reasons import Reason, explain
 from stepmap_hil.record import Recorder
 from stepmap_hil.sensors import Seen, Sensor, SensorError
-from stepmap_hil.session import VIRTUAL, Sent, Session
-from stepmap_hil.words import Words
+from stepmap_hil.session import VIRTUAL, Actuators, Sent
 
 SUBSTEPS = 4
 SETTLE = 10  # ticks at rest between arming and running
@@ -55,8 +53,8 @@ class _Look:
     coordinates: Array
 
 
-class Bench:
-    """One board, one plant, one sensor. As a context manager it stops the robot at the end, however the end comes."""
+class Bench(Conductor):
+    """One board, one plant, one sensor."""
 
     def __init__(
         self,
@@ -75,46 +73,35 @@ class Bench:
         arrivals: Arrivals | None = None,
         onlooker: Onlooker | None = None,
     ) -> None:
-        self.job, self.controller, self.plant, self.sensor = job, controller, plant, sensor
-        self.words = Words.parse(controller.description())
-        self.session = Session(link, self.words, options=OPTIONS[mode], log=self._sent)
-        self.period = controller.program.period
-        self.substeps, self.recorder, self.injector, self.hardware = substeps, recorder, injector, hardware
+        run = Run(job.name, board, mode)
+        super().__init__(job, controller, link, run, options=OPTIONS[mode], recorder=recorder, onlooker=onlooker)
+        self.plant, self.sensor = plant, sensor
+        self.substeps, self.injector, self.hardware = substeps, injector, hardware
         self.arrivals = arrivals
-        self.onlooker = onlooker or Onlooker()
-        self.run = Run(job.name, board, mode)
-        self.log = Logbook(job, self.words, self.run, recorder, self.onlooker)
-        self.time = 0.0
+        self._time = 0.0
         self.started: float | None = None
         self.last: Row | None = None
         self.quiet = 0  # ticks without telemetry
         self.lost = ""  # why the sensor is gone
         self._pending: deque[_Look] = deque()
         self._begun = time.perf_counter()
-        self._moved = False
         self._beat: Message | None = None
         self._sure = True  # the board answers encoders
+        self._unanswered: dict[int, _Look] = {}  # in real time: by sequence
+        self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
         self._path: list[tuple[float, Array]] = []  # of the robot while running
 
+    @property
+    def time(self) -> float:
+        """That of the plant."""
+        return self._time
+
     # A run
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stops a robot whose run was left early; a board that is gone cannot be stopped."""
-        if self._moved:
-            self.run.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error or "left")
-            with suppress(StepmapError, OSError):
-                self.session.stop(timeout=1.0)
-                self.event("stopped early")
 
     def prepare(self) -> None:
         """Connects, calibrates and arms; the filter then settles at rest."""
         beat = self.session.connect()
-        self._moved = True
+        self.moved = True
         self.session.ready(beat)
         self.session.calibrate(self._look, self._counts())
         self._require_consent()
@@ -144,8 +131,8 @@ class Bench:
             if not watched or self.onlooker.stops():
                 self.run.ended = STOPPED
                 break
-            if self.recorder is not None and self.recorder.failed is not None:
-                self.run.ended = f"the recording could not go on: {self.recorder.failed.strerror}"
+            if self.recording_ended():
+                self.run.ended = self.recording_ended()
                 self.run.broken = True
                 break
             if (over := self._over()) is not None:
@@ -159,16 +146,20 @@ class Bench:
         self._begin_faults()
         self._end()
         if self.injector is not None:
-            self.run.results += judge(self.injector.faults, self._course(over, end))
+            self.run.results += judge(self.injector.faults, self._course(over, end), self.injector.happened)
         return self.run
 
     def _require_consent(self) -> None:
         if self.onlooker.stops():
             raise LinkError(f"{STOPPED} before the run began: the robot has not moved")
 
+    def clear_the_line(self) -> None:
+        if self.injector is not None:
+            self.injector.mend()
+
     def _end(self) -> None:
-        if self.injector is not None and self.run.ended == STOPPED:
-            self.injector.mend()  # no fault that was asked for keeps a robot from being stopped
+        if self.run.ended == STOPPED:
+            self.clear_the_line()
         try:
             self.session.stop()
             self.event("stopped")
@@ -176,10 +167,10 @@ class Bench:
             if self.injector is None or not self.injector.faults:
                 raise
             self.event("the command to stop was not answered")
-        self._moved = False
+        self.moved = False
 
     def _over(self) -> tuple[str, str] | None:
-        """(state, reason) where the board has ended the run; one that keeps silent is asked.
+        """(state, reason) where the board has ended the run; one that keeps silent is looked after.
 
         Without a sensor the run is ended from here.
         """
@@ -187,11 +178,9 @@ class Bench:
             answer = self.session.stop()
             return _told(answer.state, answer.reason)
         if self.quiet and self.quiet % SILENT == 0:
-            try:
-                answer = self.session.stop(timeout=0.5)
-            except LinkError:
+            if self.injector is not None and self.injector.cut:
                 return None  # the link may come back
-            return _told(answer.state, answer.reason)
+            self._beat = self.session.state()  # telemetry may get lost, and the robot does not mind
         if self._beat is not None and self._beat.state not in MOVING:
             return _told(self._beat.state, self._beat.reason)
         if self.last is None or self.last.state in MOVING or self.quiet:
@@ -200,10 +189,8 @@ class Bench:
 
     def _course(self, over: tuple[str, str] | None, end: float) -> Course:
         rows = [row for row in self.run.rows if row.running]
-        nd = self.plant.nd
         coordinates = np.array([row.coordinates for row in rows]).reshape(len(rows), -1)
-        goal = reference(self.controller, rows).reshape(len(rows), -1)
-        error = np.linalg.norm(coordinates[:, :nd] - goal[:, :nd], axis=1)
+        error = errors(self.controller, coordinates, reference(self.controller, rows))
         times = np.array([row.time for row in rows]) - (self.started or 0.0)
         clock = np.array([at for at, _ in self._path]) - (self.started or 0.0)
         robot = np.array([where for _, where in self._path]).reshape(len(clock), -1)
@@ -225,9 +212,10 @@ class Bench:
             self._path.append((self.time, coordinates[self.plant.nd :]))
         if seen is not None:
             self._hand_on(seen, begun, jitter, coordinates, running)
-        for _ in range(self.substeps):
+        left = self.substeps
+        while left > 0:
             self._measure(running)
-            self._move(running)
+            left -= self._follow_clock(left, running) if self.run.mode == "realtime" else self._move(running)
         heard = len(self.run.rows) > before
         self.quiet = 0 if heard else self.quiet + 1
         return self.last if heard else None
@@ -266,34 +254,65 @@ class Bench:
                 self.sensor.unplug()
 
     def _measure(self, running: bool) -> None:
-        """Sends measurements that are due, and hears what the board makes of them."""
+        """Sends measurements that are due, and in lock-step hears what the board makes of them."""
         while self._pending and self._pending[0].due <= self.time + 1e-9:
             look = self._pending.popleft()
+            if self.run.mode == "realtime":
+                self.session.measure(look.words, look.seen.valid)
+                self._unanswered[self.session.sequence] = look
+                continue
             heard = self.session.tick(look.words, look.seen.valid)
             now = time.perf_counter()
             answered = self._sure = bool(heard) and heard[-1].sequence == self.session.sequence
-            if self.run.mode == "realtime" and running:
-                late = now - self._begun - look.due > self.period
-                self.run.misses += late or not answered
+            self.run.misses += running and not answered
             for message in heard[:-1] if answered else heard:
                 self._keep(message, None, running)
             if answered:
                 self._keep(heard[-1], look, running, 1e3 * (now - look.begun))
 
-    def _move(self, running: bool) -> None:
-        """Lets the motors turn for a part of a period."""
-        seconds = self.period / self.substeps
-        self._wait(self.time + seconds)
-        self.session.pass_time(seconds)
+    def _move(self, running: bool) -> int:
+        """Asks for efforts and lets the motors turn with them, in lock-step; one part of a period is over then."""
+        self.session.pass_time(self.period / self.substeps)
+        self._ask_efforts()
+        self._turn(1)
+        self._hear(running)
+        return 1
+
+    def _follow_clock(self, left: int, running: bool) -> int:
+        """Lets the motors turn until now, and asks for their next efforts; how many parts of the period are over then.
+
+        An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer.
+        """
+        part = self.period / self.substeps
+        late = self._wait(self.time + part)
+        count = min(1 + int(1e-3 * late / part), left)
+        self._turn(count)
+        self.session.pass_time(count * part)
+        self._ask_efforts()
+        self._hear(running)
+        return count
+
+    def _ask_efforts(self) -> None:
         ask = self.session.encoders if self._sure else self.session.ask_encoders
-        actuators = ask(self._counts())
-        if actuators is None:  # without power
-            self.plant.advance([0] * len(self.plant.axes), False, seconds)
-        else:
-            self.plant.advance(actuators.effort, actuators.enabled, seconds)
-        self.time += seconds
+        self._efforts = ask(self._counts()) or self._without_power
+
+    def _turn(self, parts: int) -> None:
+        seconds = self.period / self.substeps
+        for _ in range(parts):
+            self.plant.advance(self._efforts.effort, self._efforts.enabled, seconds)
+            self._time += seconds
+
+    def _hear(self, running: bool) -> None:
+        """Keeps what the board has told meanwhile."""
+        now = time.perf_counter()
         for message in self.session.ticks():
-            self._keep(message, None, running)
+            look = self._unanswered.pop(message.sequence, None)
+            late = 0.0 if look is None else now - self._begun - look.due
+            self.run.misses += running and late > self.period
+            self._keep(message, look, running, 0.0 if look is None else 1e3 * (now - look.begun))
+        for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT]:
+            del self._unanswered[number]
+            self.run.misses += running
         # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
         if self.injector is None or not self.injector.cuts:
             self._beat = self.session.told() or self._beat
@@ -322,12 +341,9 @@ class Bench:
         self.last = self.log.tick(self.time, message, told, running=running, measured=look is not None)
         return self.last
 
-    def event(self, text: str) -> None:
-        self.log.event(self.time, text)
-
     def _sent(self, sent: Sent) -> None:
         if self.injector is None or self.injector.port.delivered:
-            self.log.sent(self.time, sent)
+            super()._sent(sent)
 
 
 def _told(state: int, reason: int) -> tuple[str, str]:

@@ -41,6 +41,8 @@ from stepmap_hil.settings import read_settings
 
 NAME = "bench"
 MOST_SECONDS = 3600.0
+MISSED = 0.03  # of all ticks; more in real time says that the computer is too slow
+TOO_SLOW = "this computer is too busy for that in real time. Try --sensor gaussian, --board native or lock-step"
 
 
 class BoardName(Enum):
@@ -104,7 +106,7 @@ def bench(
         timing = "realtime" if place.real else mode.value
         ticks = job.steps if seconds is None else _ticks(seconds, job.dt)
     controller, generated, source = controller_of(job, file, build)
-    secret_file = key or own_key(build / job.name)
+    secret_file = key or (own_key(build / job.name) if port is None else keys.default_path())
     secret = keys.read(secret_file)
     made, program = firmware(job, generated, building.Choices(board_name, secret_file), secret, build)
     rig = running.Rig(job, controller, program, settings, secret, seed, port, timing, wrong, ticks, place)
@@ -182,7 +184,9 @@ def _require(closed: Run, summary: Mapping[str, Any]) -> None:
     if bad:
         raise LinkError(f"{len(bad)} of {len(summary['fault_results'])} faults were not taken as expected")
     if closed.broken or (closed.ended not in ("", STOPPED) and not closed.results):
-        raise LinkError(f"the run ended early: {closed.ended}")
+        slow = closed.mode == "realtime" and summary["deadline_misses"] > MISSED * summary["ticks"]
+        why = f" {summary['deadline_misses']} deadlines were missed: {TOO_SLOW}" if slow else ""
+        raise LinkError(f"the run ended early: {closed.ended}{'.' * slow}{why}")
 
 
 @contextmanager

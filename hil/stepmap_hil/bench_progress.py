@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.logbook import Row, Watch, reference
+from stepmap_hil.logbook import Row, Watch, errors, reference
 
 PATIENCE = 2.0  # s before anything is shown
 
@@ -38,12 +38,11 @@ def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
     shown, begun = Progress(*columns, console=console, transient=True), time.monotonic()
     task = shown.add_task(text, total=ticks, told="")
-    nd = controller.plant.step.nd
 
     def watch(row: Row) -> bool:
         if time.monotonic() - begun > PATIENCE:
             shown.start()
-        error = float(np.linalg.norm(row.coordinates[:nd] - reference(controller, [row])[0, :nd]))
+        error = float(errors(controller, np.array([row.coordinates]), reference(controller, [row]))[0])
         told = f"{dialect.word('STEPMAP_STATE', row.state)}, {1e3 * error:.1f} mm off"
         shown.update(task, completed=row.tick + 1, told=told)
         return True

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +34,7 @@ from stepmap_hil.settings import BenchSettings
 
 MOTORS = 2  # of a board (firmware/port/native/motors.c): whether enabled, efforts, counts
 STEP = 0.001  # s, of the simulation and its motors
+MOST = 4  # steps that are made up for at once; in between the board has its say
 BEHIND = 0.1  # s that the simulation makes up for; of more it forgets
 FRAME = 1 / 30  # s
 FILES = 16  # frames whose files are kept for a driver that is late
@@ -43,7 +43,12 @@ PATIENCE = 5.0  # s for the board to say where it is
 
 
 class EmulatedRobot:
-    """Runs while it is open: ``advance`` lets it catch up with the clock and must be called every few milliseconds."""
+    """Runs while it is open: ``advance`` follows the clock, step by step, and must be called every millisecond.
+
+    A call that is late is made up for by some steps at once. The pins follow at the motors' top speed by the clock,
+    and no call shows more of it than a millisecond's: the board reads encoders every millisecond, and takes for broken
+    what counts faster than three times that speed. In a millisecond it sees two calls at most, so twice that speed.
+    """
 
     def __init__(
         self, job: Job, controller: Controller, firmware: Firmware, settings: BenchSettings, key: Path, seed: int
@@ -57,7 +62,7 @@ class EmulatedRobot:
         self._folder: Path | None = None
         self._child: Child | None = None
         self._camera: SpawnProcess | None = None
-        self._then = 0.0
+        self._then = self._shown_at = 0.0
 
     def _put_at_start(self) -> None:
         """As somebody does after a run, once the motors are off. Encoders do not notice: they are calibrated anew."""
@@ -123,23 +128,38 @@ class EmulatedRobot:
             "rig": {"plant": "real", "port": self.port, "board": "native", "key": str(self.key.resolve())},
             "kinect": {"recording": str(self.folder / "kinect"), "background": background.name, "latency": LATENCY},
         }
-        write_rig(file, entries, camera_table.to_toml(Calibration(camera, 0, 0.0, 0.0)))
+        write_rig(file, entries, camera_table.to_toml(Calibration(camera, 0, 0.0, 0.0, 0.0)))
 
-    def advance(self) -> None:
-        """Lets the time pass that has passed."""
+    def advance(self) -> float:
+        """Lets the time pass that has passed; seconds until the next call."""
         if self._child is not None and self._child.exit_code is not None:
             raise self._child.ended()
         now = time.monotonic()
         self._then = max(self._then, now - BEHIND)
-        while self._then + STEP <= now:
-            enabled, *efforts = (int(pin) for pin in self._pins[: 1 + MOTORS])
-            if self._moved and not enabled:
-                self._put_at_start()
-            self._moved = bool(enabled)
-            self.plant.advance(efforts, bool(enabled), STEP)
-            self._pins[1 + MOTORS :] = self._counts()
-            self._then += STEP
+        for _ in range(MOST):
+            if self._then + STEP <= now:
+                self._step()
+        self._turn_encoders()
         self._show_place()
+        return min(max(self._then + STEP - time.monotonic(), 0.5 * STEP), STEP)
+
+    def _step(self) -> None:
+        enabled, *efforts = (int(pin) for pin in self._pins[: 1 + MOTORS])
+        if self._moved and not enabled:
+            self._put_at_start()
+        self._moved = bool(enabled)
+        self.plant.advance(efforts, bool(enabled), STEP)
+        self._then += STEP
+
+    def _turn_encoders(self) -> None:
+        """Shows what motors have turned, no more of it than they can in the time since the last call."""
+        seconds = min(time.monotonic() - self._shown_at, STEP)
+        fastest = max(1.0, self._settings.plant.motor.strength)
+        for k, (axis, count) in enumerate(zip(self.controller.axes, self._counts(), strict=False)):
+            most = int(fastest * axis.top_speed * axis.counts_per_unit * seconds)
+            shown = int(self._pins[1 + MOTORS + k])
+            self._pins[1 + MOTORS + k] = shown + max(-most, min(most, count - shown))
+        self._shown_at = time.monotonic()  # not earlier: this process may have waited since
 
     def _counts(self) -> list[int]:
         return [zero + count for zero, count in zip(self._zero, [*self.plant.counts, 0, 0], strict=False)]
@@ -152,11 +172,10 @@ class EmulatedRobot:
     def run(self, goes_on: Callable[[], bool]) -> None:
         """Advances as long as someone wants it."""
         while goes_on():
-            self.advance()
-            time.sleep(STEP)
+            time.sleep(self.advance())
 
     def _close(self) -> None:
-        if self._camera is not None:
+        if self._camera is not None and self._camera.pid is not None:  # has been started
             self._camera.terminate()
             self._camera.join()
         if self._child is not None:
@@ -172,10 +191,13 @@ class EmulatedRobot:
 
 
 def _film(folder: Path, place: Any, seed: int, parent: int) -> None:
-    """The camera: a frame of where things are, thirty times a second, for as long as its robot is there."""
+    """The camera: a frame of where things are, thirty times a second, for as long as its robot is there.
+
+    A robot that was killed leaves its folder to the camera, which removes it.
+    """
     renderer = Renderer(Camera(), Scene(), seed=seed)
     number, due, feed = 0, time.monotonic(), _Feed(folder)
-    with suppress(KeyboardInterrupt):
+    try:
         while os.getppid() == parent:
             time.sleep(max(0.0, due - time.monotonic()))
             if feed.wanted():
@@ -183,6 +205,11 @@ def _film(folder: Path, place: Any, seed: int, parent: int) -> None:
                 feed.give(renderer.render(where[:3], where[3:], number=number), round(due * TICKS) & 0xFFFFFFFF)
                 number += 1
             due = max(due + FRAME, time.monotonic() - FRAME)
+    except KeyboardInterrupt:
+        pass  # for the robot, which ends this process then
+    finally:
+        if os.getppid() != parent:
+            shutil.rmtree(folder.parent, ignore_errors=True)
 
 
 class _Feed:

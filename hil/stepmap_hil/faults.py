@@ -152,9 +152,9 @@ def expected(fault: Fault) -> Expectation:
 
 
 USUAL = {
-    "reset": Expectation("idle", "booted"),
+    "reset": Expectation("idle", "booted", within=STOP, rest=STOP),
     "stuck": Expectation("fault", "motor_following"),
-    "encoder": Expectation("fault", "motor_encoder"),
+    "encoder": Expectation("fault", "motor_encoder", within=0.05, rest=STOP),
     "unplugged": Expectation("stopped", "stop_command", within=STOP, rest=STOP),
     "wrong_schedule": Expectation("refused", "model"),
     "brown_out": Expectation("running"),

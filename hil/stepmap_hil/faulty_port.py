@@ -22,6 +22,7 @@ class Rule:
     rng: np.random.Generator
     names: tuple[str, ...] = ()
     left: float = field(init=False)
+    hits: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.left = self.fault.count
@@ -35,6 +36,7 @@ class Rule:
         if self.fault.kind != "cut" and self.fault.amount < 1.0 and self.rng.random() >= self.fault.amount:
             return False
         self.left -= 1
+        self.hits += 1
         return True
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_codegen import Controller
-from stepmap_hil.summary import Series
+from stepmap_hil.logbook import errors
+from stepmap_hil.summary import Series, lengths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,15 +133,17 @@ def speeds(s: Series, commands: Array) -> Array:
 
 
 def estimates(controller: Controller, closed: Series) -> Figure:
-    """Errors of measurements and estimates."""
+    """Errors of measurements and estimates, as summary.json counts them; a gap where something was not seen."""
     from stepmap.plots.style import COLORS, FAINT
 
-    nd = controller.plant.step.nd
     made, (axis,) = _axes(1, 2.4)
-    raw = np.linalg.norm((closed.measured - closed.truth)[:, :nd], axis=1)
-    made_of = np.linalg.norm(closed.estimate[:, :nd] - closed.coordinates[:, :nd], axis=1)
-    axis.plot(closed.time, 1e3 * raw, color=FAINT, linewidth=1.0, label="measurement")
-    axis.plot(closed.time, 1e3 * made_of, color=COLORS[0], linewidth=1.2, label="estimate")
+    channels = lengths(controller)
+    if channels:
+        raw = np.linalg.norm((closed.measured - closed.truth)[:, channels], axis=1)
+        raw[~closed.valid.all(axis=1)] = np.nan
+        axis.plot(closed.time, 1e3 * raw, color=FAINT, linewidth=1.0, label="measurement")
+    estimated = errors(controller, closed.estimate, closed.coordinates)
+    axis.plot(closed.time, 1e3 * estimated, color=COLORS[0], linewidth=1.2, label="estimate")
     axis.set_ylabel("error [mm]")
     _finish([axis])
     return made

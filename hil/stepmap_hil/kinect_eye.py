@@ -15,7 +15,7 @@ from stepmap.files import write_whole
 from stepmap.jobs import Job
 from stepmap_hil.depth import Background, Kinect, Tracker
 from stepmap_hil.depth.camera import HEIGHT, WIDTH
-from stepmap_hil.kinect_sensor import require_channels
+from stepmap_hil.kinect_sensor import as_seen, require_channels, shown
 from stepmap_hil.rig import RigFile
 from stepmap_hil.sensors import Seen
 
@@ -48,14 +48,12 @@ class KinectEye:
         if frame is None:
             return None
         self.last = frame.depth
-        reading = self.tracker.read(frame.depth, frame.seconds)
-        valid = sum(1 << k for k, seen in enumerate(reading.valid) if seen)
-        seen = Seen(np.where(reading.valid, reading.z, 0.0), valid)
+        seen = as_seen(self.tracker.read(frame.depth, frame.seconds))
         return Sight(seen, frame.seconds - self.latency, frame.seconds, frame.skipped)
 
     def points(self, most: int) -> Array:
-        """What the last frame shows before its background, in the world, (N, 3) with at most ``most`` rows."""
-        return np.zeros((0, 3)) if self.last is None else self.tracker.points(self.last, most)
+        """What the last frame shows."""
+        return shown(self.tracker, self.last, most)
 
     def close(self) -> None:
         self.kinect.close()

@@ -7,7 +7,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.jobs import Job
-from stepmap_hil.depth import CHANNELS, TICKS, Camera, FakeKinect, Renderer, Scene, Tracker
+from stepmap_hil.depth import CHANNELS, TICKS, Camera, FakeKinect, Reading, Renderer, Scene, Tracker
 from stepmap_hil.depth.errors import CameraError
 from stepmap_hil.plant import Plant
 from stepmap_hil.rig import RigFile
@@ -24,6 +24,17 @@ def require_channels(job: Job) -> None:
             f"the tracker reads {', '.join(CHANNELS)}, and {job.system.name!r} has {', '.join(channels)}: use the "
             'sensor "gaussian"'
         )
+
+
+def as_seen(reading: Reading) -> Seen:
+    """A reading as a measurement: 0 in place of what was not seen."""
+    valid = sum(1 << k for k, seen in enumerate(reading.valid) if seen)
+    return Seen(np.where(reading.valid, reading.z, 0.0), valid)
+
+
+def shown(tracker: Tracker, frame: Array | None, most: int) -> Array:
+    """What a frame shows before its background, in the world, (N, 3) with at most ``most`` rows."""
+    return np.zeros((0, 3)) if frame is None else tracker.points(frame, most)
 
 
 class KinectSensor:
@@ -47,13 +58,11 @@ class KinectSensor:
         except CameraError as error:
             raise SensorError(str(error)) from error
         self.last = frame.depth
-        reading = self.tracker.read(frame.depth, time)
-        valid = sum(1 << k for k, seen in enumerate(reading.valid) if seen)
-        return Seen(np.where(reading.valid, reading.z, 0.0), valid)
+        return as_seen(self.tracker.read(frame.depth, time))
 
     def points(self, most: int) -> Array:
-        """What the last frame shows before its background, in the world, (N, 3) with at most ``most`` rows."""
-        return np.zeros((0, 3)) if self.last is None else self.tracker.points(self.last, most)
+        """What the last frame shows."""
+        return shown(self.tracker, self.last, most)
 
     def unplug(self) -> None:
         self.kinect.unplug()

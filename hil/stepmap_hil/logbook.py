@@ -89,6 +89,18 @@ def reference(controller: Controller, rows: Sequence[Row]) -> Array:
     return np.array([values[min(row.tick, len(values) - 1), :nx] for row in rows])
 
 
+def errors(controller: Controller, coordinates: Array, goal: Array) -> Array:
+    """How far the masses of a mechanism are from where they should be, RMS over its bodies [m], a row a tick."""
+    system = controller.plant.step.system
+    nq = len(system.coordinates)
+    bodies = [body.frame.index for body in system.bodies]
+    if not len(coordinates):
+        return np.zeros(0)
+    apart = system.positions(coordinates[:, :nq])[:, bodies] - system.positions(goal[:, :nq])[:, bodies]
+    far: Array = np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
+    return far
+
+
 @dataclass(frozen=True)
 class Look:
     """What is known about the measurement of a tick besides what the board says."""

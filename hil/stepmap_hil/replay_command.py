@@ -38,7 +38,7 @@ def replay(
 ) -> None:
     """Send a recording's measurements to a fresh board once more, and compare what it says, bit for bit.
 
-    The integer model on this computer is compared, too. Fails where anything differs.
+    The integer model on this computer is compared, too. Fails where anything differs, or nothing can be compared.
     """
     with working("reading the recording"):
         told = replaying.story(file)
@@ -55,10 +55,14 @@ def replay(
     twin = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[found.twin]
     rows = [
         ("recorded", f"{told.closed.board}, {told.closed.mode}, {found.ticks} ticks"),
-        (f"on {board.value}", f"{found.equal} of {found.ticks} ticks the same, bit for bit"),
+        (f"on {board.value}", f"{found.equal} of {found.compared} ticks the same, bit for bit"),
         ("integer model", twin),
     ]
+    if found.left_out:
+        rows.insert(2, ("not compared", f"{found.left_out} ticks: {found.why}"))
     console().print(figures(rows, title=told.job.name))
+    if found.ticks and not found.compared:
+        raise LinkError(f"no tick can be compared: {found.why}")
     if found.first or found.twin is False:
         raise LinkError(f"the replay differs: {found.first or 'the integer model says something else'}")
 

@@ -11,61 +11,12 @@ from typing import Any
 from stepmap.jobs.stage import Stage
 from stepmap.report import Picture, Section, page
 from stepmap_codegen import Controller
-from stepmap_codegen.toolchain import TARGETS, build, run
 from stepmap_hil import figures
-from stepmap_hil.build import checkout
-from stepmap_hil.logbook import Run
+from stepmap_hil.instructions import instructions
+from stepmap_hil.logbook import Run, errors
 from stepmap_hil.record import Recorder
 from stepmap_hil.run import Rig
 from stepmap_hil.summary import rms, series, summarize
-
-CHIPS = {"stm32f405": "cortex-m4f", "stm32f100": "cortex-m3"}
-
-
-def instructions(controller: Controller, board: str, folder: Path) -> int | None:
-    """Instructions of a tick on the board's processor, counted by QEMU; None for a board without a chip."""
-    if board not in CHIPS:
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in controller.files().items():
-        (folder / name).write_bytes(content)
-    (folder / "count.c").write_text(COUNT)
-    core = checkout() / "firmware" / "core"
-    sources = [
-        folder / "count.c",
-        folder / "controller.c",
-        folder / "schedule.c",
-        *(core / f"sm_{n}.c" for n in ("fixed", "rows", "schedule")),
-    ]
-    made = build(TARGETS[CHIPS[board]], sources, [core, folder], folder / "objects", options=("-Os",))
-    return int.from_bytes(run(made), "little")
-
-
-COUNT = """#include <string.h>
-
-#include "controller.h"
-#include "schedule.h"
-#include "sm_bench.h"
-
-int app(void) {
-  static sm_controller c;
-  if (sm_self_test(&c) != 0) {
-    return 1;
-  }
-  for (unsigned i = 0; i < SM_NX && i < SM_NZ; i++) {
-    c.z[i] = c.x[i];
-  }
-  const uint8_t *image = (const uint8_t *)sm_schedule_image; /* its first row */
-  memcpy(c.row, image + (image[6] | image[7] << 8), sizeof c.row);
-  count_begin();
-  (void)sm_measure(&c, (1U << SM_NZ) - 1U);
-  sm_law(&c);
-  sm_predict(&c);
-  const uint32_t count = count_end();
-  io_write(&count, sizeof count);
-  return 0;
-}
-"""
 
 
 def facts(rig: Rig, scratch: Path) -> dict[str, Any]:
@@ -113,9 +64,8 @@ def write(
     """summary.json, pictures and report.html."""
     from stepmap import plots
 
-    nd = controller.plant.step.nd
     other = series(controller, opened) if opened is not None else None
-    compared = None if other is None else rms(other.coordinates[:, :nd] - other.reference[:, :nd])
+    compared = None if other is None else rms(errors(controller, other.coordinates, other.reference)[:, None])
     summary = summarize(controller, closed, {"open_loop_rms_m": compared, **known})
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n")
@@ -180,7 +130,9 @@ def _commands(summary: Mapping[str, Any]) -> str:
     if not filtered:
         return "too few to tell"
     smoother = "" if not raw else f", {raw / filtered:.1f} times smoother than from raw measurements"
-    return f"{1e3 * filtered:.2f} mm RMS second difference{smoother}"
+    unit = summary["command_unit"]
+    size = f"{1e3 * filtered:.2f} mm" if unit == "m" else f"{filtered:.3g} {unit}"
+    return f"{size} RMS second difference{smoother}"
 
 
 def _times(ms: Mapping[str, float]) -> str:

@@ -67,6 +67,9 @@ def calibrate_rig(
         Path | None,
         typer.Option(metavar="FOLDER", help="Recordings (fakenect-record) empty, 1, 2, … instead of the Kinect."),
     ] = None,
+    rolled: Annotated[
+        bool, typer.Option("--rolled", help="The Kinect does lean by more than 45°; otherwise that is an error.")
+    ] = False,
 ) -> None:
     """Find out where a rig's Kinect stands: it looks at the empty scene, then at the ball at known places.
 
@@ -82,7 +85,7 @@ def calibrate_rig(
         empty, held = _ask(rig, places)
     background = Background.learn(empty, rig.camera)
     seen = [sight(one, background, rig.camera, rig.scene.radius) for one in held]
-    found = calibrate(seen, places, rig.camera)
+    found = calibrate(seen, places, rig.camera, rolled=rolled)
     background_file = rig.background or file.with_suffix(".background.npz")
     write_background(background, background_file)
     write_whole(
@@ -92,6 +95,7 @@ def calibrate_rig(
     rows = [
         ("camera", f"{x:.3f}, {y:.3f}, {z:.3f} m"),
         ("misfit", f"{1e3 * found.rms:.1f} mm RMS, {1e3 * found.worst:.1f} mm at most, {found.places} places"),
+        ("positions", f"within {1e3 * found.deviation:.1f} mm where the mechanism moves, one standard deviation"),
         ("written", f"{file}, {background_file}"),
     ]
     console().print(figures(rows))

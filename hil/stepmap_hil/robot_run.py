@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import LinkError, StepmapError
+from stepmap.errors import LinkError
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
+from stepmap_hil.conductor import Conductor
 from stepmap_hil.dialect import Message
-from stepmap_hil.injector import MOVING
+from stepmap_hil.judge import MOVING
 from stepmap_hil.kinect_eye import Sight
 from stepmap_hil.link import Link
-from stepmap_hil.logbook import STOPPED, Logbook, Look, Row, Run, Watch
+from stepmap_hil.logbook import STOPPED, Look, Row, Run, Watch
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.operators import Operator
 from stepmap_hil.reasons import Reason, explain
 from stepmap_hil.record import Recorder
 from stepmap_hil.rig import Room
 from stepmap_hil.sensors import Seen
-from stepmap_hil.session import PATIENCE, Sent, Session
-from stepmap_hil.words import Words
+from stepmap_hil.session import PATIENCE
 
 SLICE = 0.005  # s that a frame is waited for before keys and the board are heard
 LOOK = 15  # frames that are looked at before anything moves
@@ -53,8 +51,8 @@ class ObjectionError(LinkError):
     """Someone pressed a key before the run."""
 
 
-class RobotRun:
-    """One robot, one run. As a context manager it stops the robot at the end, however the end comes."""
+class RobotRun(Conductor):
+    """One robot, one run."""
 
     def __init__(
         self,
@@ -69,35 +67,18 @@ class RobotRun:
         recorder: Recorder | None = None,
         onlooker: Onlooker | None = None,
     ) -> None:
-        self.job, self.controller, self.eye, self.operator, self.room = job, controller, eye, operator, room
-        self.words = Words.parse(controller.description())
-        self.session = Session(link, self.words, options=(), log=self._sent)
-        self.recorder, self.onlooker = recorder, onlooker or Onlooker()
-        self.period = controller.program.period
-        self.run = Run(job.name, board, "realtime", plant="real")
-        self.log = Logbook(job, self.words, self.run, recorder, self.onlooker)
+        run = Run(job.name, board, "realtime", plant="real")
+        super().__init__(job, controller, link, run, options=(), recorder=recorder, onlooker=onlooker)
+        self.eye, self.operator, self.room = eye, operator, room
         self._nq = controller.plant.step.nd + controller.plant.step.nk
         self._begun = time.monotonic()
         self._pending: Pending = {}
-        self._moved = False
         self._last_frame: float | None = None
 
     @property
     def time(self) -> float:
         """Seconds since this object was made."""
         return time.monotonic() - self._begun
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._moved:
-            self.run.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error or "left")
-            with suppress(StepmapError, OSError):
-                self.session.stop(timeout=1.0)
-                self.event("stopped early")
 
     # Before the run
 
@@ -107,7 +88,7 @@ class RobotRun:
         self._require_start(self._look())
         if not self.operator.agrees("The robot is about to be armed: keep clear of it. From then on any key stops it."):
             raise ObjectionError("left before the robot was armed: nothing has moved")
-        self._moved = True
+        self.moved = True
         self._calibrate()
         self._pending.clear()  # what calibrates makes no tick
         self.session.arm()
@@ -124,7 +105,7 @@ class RobotRun:
     def _heed_operator(self) -> None:
         if self.operator.objects() or self.onlooker.stops():
             self.session.stop()
-            self._moved = False
+            self.moved = False
             self.event("stopped")
             raise ObjectionError(f"{STOPPED} before the run began")
 
@@ -197,7 +178,7 @@ class RobotRun:
             if rows and rows[-1].tick + 1 >= ticks:
                 break
         self.session.stop()
-        self._moved = False
+        self.moved = False
         self.event("stopped")
         return self.run
 
@@ -207,8 +188,8 @@ class RobotRun:
             return STOPPED
         if self.time - quiet > PATIENCE:
             return f"the board said nothing for {PATIENCE:g} s"
-        if self.recorder is not None and self.recorder.failed is not None:
-            return f"the recording could not go on: {self.recorder.failed.strerror}"
+        if self.recording_ended():
+            return self.recording_ended()
         beat = self.session.told()
         if beat is not None and beat.state not in MOVING:
             return f"{dialect.word('STEPMAP_STATE', beat.state)}: {explain(Reason(beat.reason))}"
@@ -256,9 +237,3 @@ class RobotRun:
             return 0.0
         before, self._last_frame = self._last_frame, sight.moment
         return 0.0 if before is None else 1e3 * abs(sight.moment - before - self.period)
-
-    def event(self, text: str) -> None:
-        self.log.event(self.time, text)
-
-    def _sent(self, sent: Sent) -> None:
-        self.log.sent(self.time, sent)

@@ -12,7 +12,7 @@ import numpy as np
 
 import stepmap
 from stepmap.arrays import Array
-from stepmap.errors import LinkError
+from stepmap.errors import LinkError, ModelError
 from stepmap.jobs import Job
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
@@ -23,7 +23,7 @@ from stepmap_hil.board import Board, BoardError
 from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
 from stepmap_hil.boards.native import EXIT_POWER_CUT
 from stepmap_hil.build import Firmware
-from stepmap_hil.faults import Fault, Result
+from stepmap_hil.faults import UPLOADS, Fault, Result
 from stepmap_hil.faulty_port import FaultyPort
 from stepmap_hil.flash import Flashed
 from stepmap_hil.injector import Injector
@@ -179,6 +179,9 @@ def _run(
 ) -> Run:
     plant = Plant(rig.job, controller.axes, rig.settings.plant)
     channels = Words.parse(controller.description()).names("measurement")
+    uploads = [fault.kind for fault in rig.faults if fault.kind in UPLOADS]
+    if uploads and not rig.takes_uploads:
+        raise ModelError(f"faults: {uploads[0]} happens to an upload, and {rig.firmware.board} takes none")
     with watching(rig) as sensor, rig.board() as board:
         onlooker.meet(sensor)
         say("starting the board")
@@ -248,8 +251,9 @@ def _brown_out(fault: Fault, board: Board, link: Link, blob: bytes, key: Key) ->
     happened = cut(fault.amount, board, link, blob, key)
     beat = link.connect()
     right = bytes(beat.schedule) == hashlib.sha256(blob).digest()[:NAME]
+    running = fault.expect.state == "running"  # no other end is foreseen
     words = ("interrupted" if happened else "not interrupted", "then uploaded" if right else "then not in use")
-    return Result(fault.kind, fault.at, str(fault.expect), ", ".join(words), happened and right)
+    return Result(fault.kind, fault.at, str(fault.expect), ", ".join(words), happened and right and running)
 
 
 def _cut_power(part: float, board: Board, link: Link, blob: bytes, key: Key) -> bool:

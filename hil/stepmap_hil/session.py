@@ -19,7 +19,7 @@ from stepmap_hil.reasons import explain
 from stepmap_hil.words import Words
 
 VIRTUAL = ("virtual_io", "virtual_time")
-CALIBRATIONS = 64  # SM_CALIBRATION of the firmware
+CALIBRATIONS = 256  # measurements that a board is shown at most; it wants 64 of them
 PATIENCE = 5.0  # s for an answer
 
 
@@ -80,16 +80,22 @@ class Session:
             self.command("reset_fault")
 
     def calibrate(self, look: Callable[[], tuple[Sequence[int], int]], counts: Sequence[int]) -> None:
-        """At rest: the board takes the mean of measured positions, (words, valid), for that of its encoders."""
+        """At rest: the board takes the mean of measured positions, (words, valid), for that of its encoders.
+
+        It wants some with everything seen, so it is shown more until it has them.
+        """
         self.command("calibrate", *self.options)
+        self.told()
+        beat: Message | None = None
         for _ in range(CALIBRATIONS):
-            self.encoders(counts)
+            self.encoders(counts)  # when that is answered the board has told whether it has ended
+            beat = self.told() or beat
+            if beat is not None and beat.state != dialect.value("STEPMAP_STATE_CALIBRATING"):
+                break
             self.measure(*look())
             self.pass_time(0.02)
-        beat = self.state()
-        for _ in range(5):  # one may have been on its way before the board had heard all of them
-            if beat.state == dialect.value("STEPMAP_STATE_CALIBRATING"):
-                beat = self.state()
+        else:
+            raise LinkError(f"the board did not calibrate with {CALIBRATIONS} measurements: is everything in view?")
         if not beat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
             raise LinkError(f"the board could not calibrate: {explain(beat.reason)}")
 

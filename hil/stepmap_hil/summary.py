@@ -12,8 +12,8 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.injector import MOVING
-from stepmap_hil.logbook import Row, Run, reference
+from stepmap_hil.judge import MOVING
+from stepmap_hil.logbook import Row, Run, errors, reference
 from stepmap_hil.twin import Twin
 from stepmap_hil.words import Words
 
@@ -80,13 +80,14 @@ def _plan(controller: Controller, rows: Sequence[Row]) -> Array:
 
 
 def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Array:
-    """Commands from measurements alone: positions as measured, momenta and speeds by differences."""
+    """Commands from measurements alone: positions as measured, momenta and speeds from the last two of them."""
     step = controller.plant.step
     nd, nq = step.nd, step.nd + step.nk
     robot = [c.name for c in step.system.kinematic]
-    jacobian = np.linalg.pinv(_measurement_matrix(controller))
-    q = z @ jacobian.T
-    speed = np.gradient(q, step.dt, axis=0) if len(q) > 1 else np.zeros_like(q)
+    start = controller.output.start[:nq]
+    slope = np.linalg.pinv(np.asarray(step.system.readings_slope(start)))
+    q = start + (z - np.asarray(step.system.readings(start))) @ slope.T
+    speed = np.diff(q, axis=0, prepend=q[:1]) / step.dt
     values = controller.schedule.values()
     nx, nu = step.nx, step.nu
     gains = controller.plant.gains
@@ -102,15 +103,6 @@ def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Arra
         x = np.concatenate([q[k], pushed[nq : nq + nd], speed[k, nd:]])
         out.append(u_ref - gains[min(at, len(gains) - 1)] @ (x - x_ref))
     return np.array(out)
-
-
-def _measurement_matrix(controller: Controller) -> Array:
-    """∂readings/∂q̄ at the start, by differences."""
-    step = controller.plant.step
-    q = controller.output.start[: step.nd + step.nk]
-    base = np.asarray(step.system.readings(q))
-    columns = [(np.asarray(step.system.readings(q + 1e-6 * e)) - base) / 1e-6 for e in np.eye(len(q))]
-    return np.array(columns).T
 
 
 def bit_exact(controller: Controller, run: Run) -> bool | None:
@@ -134,21 +126,21 @@ def rms(errors: Array) -> float:
     return float(np.sqrt(np.mean(np.sum(errors**2, axis=-1)))) if len(errors) else float("nan")
 
 
-def roughness(commands: Array) -> float:
-    """RMS second difference; of what feedback adds to the plan, since the plan itself is curved."""
-    return rms(np.diff(commands, 2, axis=0))
+def roughness(commands: Array, valid: Array) -> float | None:
+    """RMS second difference, over ticks where nothing is missing in their measurements and in the two before."""
+    whole = np.all(valid[2:] & valid[1:-1] & valid[:-2], axis=1)
+    return rms(np.diff(commands, 2, axis=0)[whole]) if whole.any() else None
 
 
 def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[str, Any]:
     """summary.json; docs/bench.md describes each entry."""
-    s = series(controller, run)
-    nd = controller.plant.step.nd
-    tracking = s.coordinates[:, :nd] - s.reference[:, :nd]
-    seen = s.valid.all(axis=1)
     rows = moving(run)
     if not rows:
         raise ModelError("the run ended before its first tick: there is nothing to sum up")
-    channels = _channels(controller)
+    s = series(controller, run)
+    tracking = errors(controller, s.coordinates, s.reference)
+    seen = s.valid.all(axis=1)
+    channels = lengths(controller)
     return {
         "format": "stepmap-bench-1",
         "job": run.job,
@@ -160,12 +152,17 @@ def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[st
         "deadline_misses": run.misses,
         "latency_ms": _percentiles(s.latency_ms),
         "jitter_ms": _percentiles(s.jitter_ms),
-        "tracking_rms_m": rms(tracking),
-        "tracking_max_m": float(np.linalg.norm(tracking, axis=1).max(initial=0.0)),
-        "estimate_rms_m": rms(s.estimate[:, :nd] - s.coordinates[:, :nd]) if s.known else None,
-        "raw_measurement_rms_m": rms((s.measured - s.truth)[seen][:, channels]) if s.known and seen.any() else None,
-        "command_roughness_raw": roughness(s.raw_command[seen] - s.plan[seen]) if seen.sum() > 2 else None,
-        "command_roughness_filtered": roughness(s.command - s.plan) if len(rows) > 2 else None,
+        "tracking_rms_m": rms(tracking[:, None]),
+        "tracking_max_m": float(tracking.max()),
+        "estimate_rms_m": rms(errors(controller, s.estimate, s.coordinates)[:, None]) if s.known else None,
+        "raw_measurement_rms_m": (
+            rms((s.measured - s.truth)[seen][:, channels]) if s.known and seen.any() and channels else None
+        ),
+        "command_roughness_raw": roughness(s.raw_command, s.valid),
+        "command_roughness_filtered": roughness(s.command, s.valid),
+        "command_unit": command_unit(controller),
+        "feedback_roughness_raw": roughness(s.raw_command - s.plan, s.valid),
+        "feedback_roughness_filtered": roughness(s.command - s.plan, s.valid),
         "saturations": rows[-1].saturations,
         "gated": rows[-1].gated,
         "faults": run.rows[-1].faults,
@@ -176,10 +173,18 @@ def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[st
     }
 
 
-def _channels(controller: Controller) -> list[int]:
-    """Channels that measure the mechanism, not the robot."""
+def lengths(controller: Controller) -> list[int]:
+    """Channels that measure the mechanism, not the robot, and in metres."""
     robot = {f.moves[1] for f in controller.program.fields if f.moves is not None}
-    return [k for k in range(len(controller.plant.step.system.sensor_channels)) if k not in robot]
+    units = [unit for _, unit in controller.plant.step.system.sensor_channels]
+    return [k for k, unit in enumerate(units) if k not in robot and unit == "m"]
+
+
+def command_unit(controller: Controller) -> str:
+    """Of all commands; "mixed" where they have several."""
+    system = controller.plant.step.system
+    units = {u.unit for u in system.inputs} | {c.unit for c in system.kinematic}
+    return units.pop() if len(units) == 1 else "mixed"
 
 
 def _percentiles(values: Array) -> dict[str, float]:

@@ -22,9 +22,11 @@ from stepmap_hil import results
 from stepmap_hil.board import BoardError
 from stepmap_hil.boards import SerialBoard
 from stepmap_hil.dialect import Message
+from stepmap_hil.faults import Fault
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
 from stepmap_hil.logbook import Row
+from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.plant import Plant
 from stepmap_hil.record import read
 from stepmap_hil.run import closed_loop, open_loop
@@ -123,6 +125,54 @@ def test_a_sensor_that_fails_stops_the_robot(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(LinkError, match="camera is gone"):
         closed_loop(rig(), None, quiet)
     assert commands == ["calibrate", "arm", "run", "stop"]
+
+
+class Blinking(Gaussian):
+    """A camera that loses the robot in some frames, also while the board calibrates."""
+
+    count = 0
+
+    def look(self, plant: Plant, time: float) -> Seen:
+        self.count += 1
+        seen = super().look(plant, time)
+        return Seen(seen.z, 0b0011) if self.count % 7 == 0 else seen
+
+
+def test_frames_that_are_lost_do_not_keep_a_board_from_calibrating(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Blinking)
+    run = closed_loop(rig(ticks=30), None, quiet)
+    assert run.ended == ""
+
+
+class Blind(Gaussian):
+    """A camera before which somebody stands."""
+
+    def look(self, plant: Plant, time: float) -> Seen:
+        return Seen(super().look(plant, time).z, 0)
+
+
+def test_a_board_that_is_shown_nothing_does_not_calibrate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Blind)
+    with pytest.raises(LinkError, match="did not calibrate with 256 measurements: is everything in view"):
+        closed_loop(rig(), None, quiet)
+
+
+def test_ctrl_c_stops_a_robot_whose_line_is_cut_on_purpose(tmp_path: Path) -> None:
+    made = replace(rig(), faults=(Fault("cut", at=0.5, seconds=5.0),))
+    seen: list[str] = []
+
+    class Impatient(Onlooker):
+        def event(self, at: float, text: str) -> None:
+            seen.append(text)
+
+        def stops(self) -> bool:
+            if "fault: cut" in seen:
+                raise KeyboardInterrupt
+            return False
+
+    with pytest.raises(KeyboardInterrupt):
+        closed_loop(made, None, quiet, None, Impatient())
+    assert seen == ["armed", "running", "fault: cut", "stopped early"]
 
 
 # Boards that are not what they should be

@@ -14,7 +14,7 @@ from stepmap_hil import results
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.dialect import Message
 from stepmap_hil.faults import BY_HAND, MOTORS, Expectation, Fault, Result, by_hand, offered
-from stepmap_hil.injector import TOO_EARLY, Course, judge
+from stepmap_hil.judge import TOO_EARLY, Course, judge
 from stepmap_hil.link import Link
 from stepmap_hil.logbook import STOPPED, Row, Run
 from stepmap_hil.onlooker import Onlooker
@@ -174,7 +174,7 @@ def rig_row() -> Row:
 
 def verdicts(faults: Sequence[Fault], *more: object) -> list[tuple[bool, bool]]:
     """(ok, too early) of each."""
-    return [(r.ok, TOO_EARLY in r.seen) for r in judge(faults, course(*more))]  # type: ignore[arg-type]
+    return [(r.ok, TOO_EARLY in r.seen) for r in judge(faults, course(*more), [True] * len(faults))]  # type: ignore[arg-type]
 
 
 def test_what_a_run_cannot_show_is_not_held_against_it() -> None:

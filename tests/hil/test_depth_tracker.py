@@ -12,6 +12,7 @@ from stepmap.errors import ModelError, ShapeError
 from stepmap_hil.depth import CHANNELS, NO_DATA, Background, Box, Camera, Reading, Renderer, Tracker, look
 from stepmap_hil.depth.segment import clusters
 from stepmap_hil.depth.sphere import fit
+from stepmap_hil.kinect_sensor import as_seen, shown
 from tests.hil.depth_kit import motion, renderer, tracker, truth
 
 FRAMES = 300
@@ -137,6 +138,18 @@ def test_each_target_is_lost_alone() -> None:
     reading = tracker().read(renderer().render(ball, None))
     assert reading.lost == ("xr", "r")
     assert np.isnan(reading.robot).all()
+
+
+def test_a_reading_as_a_measurement_says_what_was_seen() -> None:
+    """A bit for each channel that was, and 0 in place of those that were not."""
+    ball, robot = STILL
+    frame = renderer().render(None, robot)
+    seen = as_seen(tracker().read(frame))
+    assert seen.valid == 0b0100
+    assert seen.z == pytest.approx([0.0, 0.0, 0.3, 0.0], abs=0.006)
+    assert as_seen(tracker().read(renderer().render(ball, robot))).valid == 0b1111
+    assert shown(tracker(), None, 100).shape == (0, 3)
+    assert np.array_equal(shown(tracker(), frame, 100), tracker().points(frame, 100))
 
 
 def test_a_flat_thing_of_the_size_of_the_ball_is_none() -> None:

@@ -28,6 +28,9 @@ def test_reaction_on_the_native_board(name: str) -> None:
     assert [result for result in run.results if not result.ok] == []
     assert len(run.results) == len(made.faults)
     assert bool(run.ended) == (name in ENDING)
+    # In lock-step a deadline is missed where a measurement is not answered by its tick.
+    lost = any(fault.kind in ("dropped", "corrupted", "overtaken", "cut") for fault in made.faults)
+    assert (run.misses > 0) >= (lost and name not in ("lost_commands",))
     # A tick that was not told cannot be compared; whatever was told is what the model says.
     assert bit_exact(made.controller, run) in ((None, True) if name in TELEMETRY_LOST else (True,))
 
@@ -55,6 +58,43 @@ def test_what_is_not_as_expected_is_told(tmp_path: Path) -> None:
     (result,) = closed_loop(rig(faults=file, ticks=30), None, quiet).results
     assert not result.ok
     assert result.seen.startswith("running")
+
+
+NEVER_HAPPEN = {
+    "of frames that do not come": '[[fault]]\nkind = "dropped"\nframes = "answer"\nat = 0.5\nfor = 0.2\n',
+    "after the end": '[[fault]]\nkind = "jump"\nat = 5.0\n',
+    "before it": '[[fault]]\nkind = "reset"\nat = 3.0\n',
+}
+
+
+@pytest.mark.parametrize("what", NEVER_HAPPEN)
+def test_a_fault_that_never_happens_was_not_taken(what: str, tmp_path: Path) -> None:
+    file = tmp_path / "never.toml"
+    file.write_text(NEVER_HAPPEN[what])
+    (result,) = closed_loop(rig(faults=file, ticks=30), None, quiet).results
+    assert not result.ok
+    assert result.seen.startswith("did not happen")
+
+
+def test_a_fault_of_uploads_needs_a_board_that_takes_them() -> None:
+    with pytest.raises(ModelError, match="wrong_schedule happens to an upload, and stm32f100 takes none"):
+        closed_loop(rig("stm32f100", faults="wrong_schedule", ticks=10), None, quiet)
+
+
+def test_a_brown_out_that_is_to_end_otherwise_is_not_as_expected(tmp_path: Path) -> None:
+    file = tmp_path / "brown_out.toml"
+    file.write_text('[[fault]]\nkind = "brown_out"\nexpect = "fault"\n')
+    (result,) = closed_loop(rig(faults=file, ticks=10), None, quiet).results
+    assert (result.ok, result.seen) == (False, "interrupted, then uploaded")
+
+
+def test_a_robot_whose_telemetry_gets_lost_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "deaf.toml"
+    file.write_text('[[fault]]\nkind = "dropped"\nframes = "telemetry"\nat = 0.5\nfor = 0.7\n')
+    run = closed_loop(rig(faults=file, ticks=60), None, quiet)
+    assert [result.ok for result in run.results] == [True]
+    assert run.ended == ""
+    assert run.rows[-1].tick == 59
 
 
 @pytest.mark.parametrize(

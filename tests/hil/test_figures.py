@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,11 @@ import pytest
 
 from stepmap import figures as published
 from stepmap.errors import LinkError, ModelError
-from stepmap_hil import paper_figures, results
+from stepmap_hil import figures, paper_figures, results
 from stepmap_hil.record import Recorder
 from stepmap_hil.replay import story
 from stepmap_hil.run import closed_loop, open_loop
-from stepmap_hil.summary import series
+from stepmap_hil.summary import series, summarize
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import ROOT
 
@@ -82,6 +83,28 @@ def test_fig4_shows_velocities(recording: Path) -> None:
         assert curves["reference"].sum() / 30 == pytest.approx(s.plan[-1, k] - s.plan[0, k], rel=0.02, abs=1e-3)
         rough = {name: float(np.std(np.diff(values - curves["reference"]))) for name, values in curves.items()}
         assert rough["raw measurements"] > 5 * rough["filtered measurements"]
+
+
+def test_errors_are_those_of_the_summary_and_leave_out_what_was_not_seen(recording: Path) -> None:
+    """A lost ball is sent as 0, which is no measurement."""
+    told = story(recording)
+    s = series(told.controller, told.closed)
+
+    def drawn(valid: np.ndarray) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+        measured = np.where(valid, s.measured, 0.0)
+        (axis,) = figures.estimates(told.controller, replace(s, measured=measured, valid=valid)).axes
+        return {str(line.get_label()): np.asarray(line.get_ydata()) for line in axis.lines}
+
+    curves = drawn(np.ones_like(s.valid))
+    summary = summarize(told.controller, told.closed, {})
+    for label, name in (("measurement", "raw_measurement_rms_m"), ("estimate", "estimate_rms_m")):
+        assert np.sqrt(np.mean(curves[label] ** 2)) == pytest.approx(1e3 * summary[name])
+    lost = np.ones_like(s.valid)
+    lost[20:30, :2] = False
+    gaps = drawn(lost)
+    assert np.isnan(gaps["measurement"][20:30]).all()
+    assert np.array_equal(np.delete(gaps["measurement"], np.s_[20:30]), np.delete(curves["measurement"], np.s_[20:30]))
+    assert np.array_equal(gaps["estimate"], curves["estimate"])
 
 
 def test_what_cannot_be_drawn_is_refused(recording: Path, tmp_path: Path) -> None:

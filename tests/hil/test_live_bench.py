@@ -148,14 +148,14 @@ def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -
 def test_a_fault_that_ends_the_run_is_shown(build: Path, browser: Browser) -> None:
     with running_bench(build, browser) as (process, _):
         until(browser, process, f"{STATE} === 'running'", PATIENCE)
-        browser.click("motor stuck")
+        browser.click("encoder jump")
         until(browser, process, f"{STATE} === 'fault'")
-        assert browser.text("reason").startswith("a motor did not follow its target")
-        until(browser, process, EVENTS.format("stuck"))
+        assert browser.text("reason").startswith("an encoder counted faster than its motor can turn")
+        until(browser, process, EVENTS.format("encoder"))
         code, said, summary, events = ended(process, build)
     assert code == 0, said  # taken as it should be
-    assert summary["ended"].startswith("fault: a motor did not follow")
+    assert summary["ended"].startswith("fault: an encoder counted faster")
     (result,) = summary["fault_results"]
-    assert (result["kind"], result["ok"], result["by_hand"]) == ("stuck", True, True)
-    assert result["seen"].startswith("fault, motor_following")
+    assert (result["kind"], result["ok"], result["by_hand"]) == ("encoder", True, True)
+    assert result["seen"].startswith("fault, motor_encoder")
     assert events[-1] == "stopped"

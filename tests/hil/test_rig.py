@@ -20,7 +20,7 @@ from tests.pil.built import ROOT
 
 NAMES = ["xm", "ym", "xr", "r"]
 POSE = look((0.5, 0.6, 1.4), (0.25, 0.5, 0.0))
-WHOLE = camera_table.to_toml(Calibration(Camera(pose=POSE), 5, 0.001, 0.002))
+WHOLE = camera_table.to_toml(Calibration(Camera(pose=POSE), 5, 0.001, 0.002, 0.003))
 PLACES = [(-0.1, 0.2, 0.0), (0.6, 0.2, 0.0), (0.6, 0.8, 0.0), (-0.1, 0.8, 0.0), (0.2, 0.5, 0.0)]
 
 

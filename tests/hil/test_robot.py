@@ -18,9 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from stepmap_hil import replay as replaying
+from stepmap_hil.boards import NativeBoard
 from stepmap_hil.record import read
 from tests.hil.rigs import rig
-from tests.pil.built import JOB, OUT, ROOT
+from tests.pil.built import JOB, KEY, OUT, ROOT, firmware
 from tests.processes import heed_interrupts
 
 LATE = 12.0  # ms between frames beyond their period, from which on this computer is too busy to say anything
@@ -118,6 +120,27 @@ def test_a_run_with_nobody_there(robot: Robot) -> None:
     assert (summary["estimate_rms_m"], summary["raw_measurement_rms_m"]) == (None, None)
     assert events(robot.folder / "bench" / "run.mcap") == ["armed", "running", "stopped"]
     assert re.search(r"tracking +\d+\.\d+ mm", done.stdout)
+
+
+def test_its_recording_is_replayed_bit_for_bit(robot: Robot) -> None:
+    """All ticks, those too that the board did by its own clock without a measurement; one other bit is noticed."""
+    told = replaying.story(robot.folder / "bench" / "run.mcap")
+    rows = told.closed.rows
+    assert not all(row.measured for row in rows)
+    found = replaying.replay(told, NativeBoard(firmware("native").program), KEY)
+    assert found.first == ""
+    assert found.equal == found.compared > 30
+    assert found.compared == found.ticks or found.why
+    number = next(row.sequence for row in rows if row.running and row.measured)
+    sent = [
+        {**one, "words": [one["words"][0] ^ 1 << 14, *one["words"][1:]]}
+        if one["kind"] == "measurement" and one["sequence"] == number
+        else one
+        for one in told.sent
+    ]
+    found = replaying.replay(replace(told, sent=sent), NativeBoard(firmware("native").program), KEY)
+    assert 0 < found.equal < found.compared
+    assert "estimate was" in found.first
 
 
 def test_any_key_stops_the_robot(robot: Robot) -> None:

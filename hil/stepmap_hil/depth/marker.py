@@ -63,7 +63,7 @@ def find(frame: Array, foreground: Array, cluster: Cluster, camera: Camera, scen
 
 
 def _measure(rays: Array, depth: Array, z: float, camera: Camera, scene: Scene) -> Face | None:
-    sigma = float(np.hypot(axial(z), camera.step(z) / np.sqrt(12)))
+    sigma = float(axial(z))
     forward = camera.eye[2] + depth * rays[:, 2]  # world z of every pixel's point
     level = _level(forward[np.isfinite(forward)], sigma)
     if level is None:

@@ -1,8 +1,9 @@
 """What a Kinect adds to the truth.
 
 Noise along the ray and across it as measured by Nguyen, Izadi & Lovell, "Modeling Kinect sensor noise for improved 3D
-reconstruction and tracking", 3DIMPVT 2012. That pixels err in windows and not one by one, and which are missing, is our
-choice: a small share everywhere, and surfaces seen at a grazing angle.
+reconstruction and tracking", 3DIMPVT 2012. That pixels err in windows and not one by one follows from how a Kinect
+works (docs/kinect.md names sources); that a whole window has one error, and which pixels are missing, is our choice: a
+small share everywhere, and surfaces seen at a grazing angle.
 """
 
 from __future__ import annotations
@@ -17,13 +18,21 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 
+GENTLE = np.deg2rad(60.0)
+"""Up to here the angle does not count for noise along the ray."""
 STEEP = np.deg2rad(80.0)
-"""Angles are cut here: the lateral law has a pole at 90°, and was measured up to about 70°."""
+"""Angles are cut here: both laws have a pole at 90°, and were measured up to about 70°."""
 
 
-def axial(z: Any) -> Any:
-    """Standard deviation of depth [m] at depth z [m]: 0.0012 + 0.0019 (z − 0.4)²."""
-    return 0.0012 + 0.0019 * np.square(np.asarray(z) - 0.4)
+def axial(z: Any, angle: Any = 0.0) -> Any:
+    """Standard deviation of depth [m] at depth z [m], θ between ray and normal.
+
+    0.0012 + 0.0019 (z − 0.4)², and 0.0001 / √z θ² / (π/2 − θ)² more where θ is above 60°. It was measured on what a
+    Kinect sends, so rounding to counts and what a slanted surface makes of noise across the ray are part of it.
+    """
+    z, angle = np.asarray(z), np.minimum(angle, STEEP)
+    more = np.where(angle > GENTLE, 0.0001 / np.sqrt(z) * np.square(angle / (np.pi / 2 - angle)), 0.0)
+    return 0.0012 + 0.0019 * np.square(z - 0.4) + more
 
 
 def lateral(angle: Any) -> Any:
@@ -67,8 +76,9 @@ class Noise:
     grazing: float = 1.0
     """Share of pixels without data where surfaces turn away by more than 80°; falls to none at 65°."""
     window: int = 9
-    """Pixels that share an error: a Kinect finds disparity by comparing windows of about this width, so neighbours are
-    wrong together, and an average over a ball is much less exact than its number of pixels suggests."""
+    """Width of the squares of pixels that share an error: a Kinect finds disparity by comparing windows of 9x9 or 9x7
+    pixels, so neighbours are wrong together, and an average over a ball is much less exact than its number of pixels
+    suggests."""
 
     def __post_init__(self) -> None:
         for name in ("axial", "lateral"):
@@ -82,8 +92,8 @@ class Noise:
 
     def missing(self, angle: Any) -> Any:
         """Probability that a surface at this angle gives no data."""
-        gentle = np.deg2rad(65.0)
-        return self.grazing * np.clip((np.asarray(angle) - gentle) / (STEEP - gentle), 0.0, 1.0)
+        first = np.deg2rad(65.0)
+        return self.grazing * np.clip((np.asarray(angle) - first) / (STEEP - first), 0.0, 1.0)
 
 
 NONE = Noise(axial=0.0, lateral=0.0, dropout=0.0, grazing=0.0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepmap.arrays import Array, vector
 from stepmap_hil.depth.camera import HEIGHT, NO_DATA, WIDTH, Camera
-from stepmap_hil.depth.noise import Noise, axial, lateral, normal, patches
+from stepmap_hil.depth.noise import STEEP, Noise, axial, lateral, normal, patches
 from stepmap_hil.depth.scene import Box, Scene
 from stepmap_hil.depth.solids import Ball, Block, Rays, Solid, String, Surface, Wall, cast
 
@@ -183,12 +183,20 @@ class Renderer:
     # From metres to counts
 
     def _counts(self, surface: Surface, rng: np.random.Generator | None) -> tuple[Array, Array]:
-        """Counts of a surface and their standard deviation."""
+        """Counts of a surface and the standard deviation of what is still to be added to them.
+
+        The published σ holds all that is wrong with a count that was sent. What rounding adds to it later, 1/12 count²,
+        and what rays that lateral noise has moved (those of a frame, with ``rng``) added before, is taken off.
+        """
         gone = ~surface.lit | ~(surface.depth < self.camera.far)
         share = self.noise.missing(surface.angle)
         gone |= share > (0.5 if rng is None else rng.random(len(share)))
         z = np.where(gone, 1.0, surface.depth)
-        sigma = self.noise.axial * axial(z) / self.camera.step(z)
+        variance = np.square(self.noise.axial * axial(z, surface.angle) / self.camera.step(z)) - 1 / 12
+        if rng is not None:
+            aside = self.noise.lateral * lateral(surface.angle) * np.tan(np.minimum(surface.angle, STEEP))
+            variance -= np.square(aside * z / (self.camera.fx * self.camera.step(z)))
+        sigma = np.sqrt(np.maximum(variance, 0.0))
         return np.where(gone, SILENT, self.camera.count(z)), np.where(gone, 0.0, sigma)
 
     def _digital(self, counts: Array, sigma: Array, rng: np.random.Generator) -> Array:

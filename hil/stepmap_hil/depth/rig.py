@@ -14,7 +14,8 @@ from stepmap_hil.depth.calibrate import Calibration
 from stepmap_hil.depth.camera import Camera
 
 NUMBERS = tuple(field.name for field in fields(Camera) if field.name != "pose")
-FIGURES = ("places", "rms", "worst")
+LENGTHS = ("rms", "worst", "deviation")
+FIGURES = ("places", *LENGTHS)
 
 
 def to_toml(calibration: Calibration) -> str:
@@ -24,7 +25,7 @@ def to_toml(calibration: Calibration) -> str:
     lines = ["[camera]", f"pose = [\n{pose}] # camera to world"]
     lines += [f"{name} = {float(getattr(camera, name))!r}" for name in NUMBERS]
     lines += [f"places = {calibration.places}"]
-    lines += [f"{name} = {float(getattr(calibration, name))!r} # m" for name in ("rms", "worst")]
+    lines += [f"{name} = {float(getattr(calibration, name))!r} # m" for name in LENGTHS]
     return "\n".join(lines) + "\n"
 
 
@@ -42,7 +43,7 @@ def from_table(table: Mapping[str, Any], file: str) -> Calibration:
         camera = Camera(**{name: table[name] for name in ("pose", *NUMBERS) if name in table})
     except StepmapError as error:
         raise JobError(f"[camera] {error}", file=file) from error
-    figures = [float(table.get(name, float("nan"))) for name in ("rms", "worst")]
+    figures = [float(table.get(name, float("nan"))) for name in LENGTHS]
     return Calibration(camera, int(table.get("places", 0)), *figures)
 
 

@@ -70,7 +70,8 @@ def fit(points: Array, camera: Camera, radius: float) -> Sphere | None:
     """The sphere of known radius through points (n, 3) on the side toward the camera, or None.
 
     Gauss–Newton on the distances |p − c| − radius. Noise along the ray counts with the cosine of the angle between ray
-    and normal, noise across it with the sine. Points away from the sphere are left out, as the fit tightens.
+    and normal, noise across it with the sine; the greater of them holds the other (see `noise.axial`). Points away from
+    the sphere are left out, as the fit tightens.
     """
     mean = points.mean(axis=0)
     center = mean + mean / np.linalg.norm(mean) * (2 / 3 * radius)  # a cap is 2/3 radius before the center on average
@@ -81,7 +82,7 @@ def fit(points: Array, camera: Camera, radius: float) -> Sphere | None:
         distance = np.linalg.norm(offset, axis=1)
         normal = offset / np.maximum(distance, 1e-9)[:, None]
         cosine = np.clip(-np.einsum("ij,ij->i", normal, along), 0.0, 1.0)
-        sigma = np.sqrt(cosine**2 * deviations[0] + (1 - cosine**2) * deviations[1])
+        sigma = np.maximum(cosine * deviations[0], np.sqrt(1 - cosine**2) * deviations[1])
         residual = (distance - radius) / sigma
         kept = (np.abs(residual) < (WIDE if k < 3 else TIGHT)) & (cosine > 0.1)
         if kept.sum() < 12:
@@ -109,6 +110,5 @@ def _flatness(points: Array) -> float:
 
 
 def _deviations(z: float, camera: Camera) -> tuple[float, float]:
-    """Variances along the ray, rounding included, and across it [m²]."""
-    across = float(lateral(np.pi / 4)) * z / camera.fx
-    return float(axial(z)) ** 2 + float(camera.step(z)) ** 2 / 12, across**2
+    """Standard deviations along the ray and across it [m]; few points are so steep that their angle counts."""
+    return float(axial(z)), float(lateral(np.pi / 4)) * z / camera.fx

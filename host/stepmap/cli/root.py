@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+import time
 import warnings
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import typer
@@ -17,10 +23,63 @@ from stepmap.errors import StepmapError
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130  # what typer makes of Ctrl-C
+SETTLING = 10.0  # s for a command to leave things in order, in which nothing interrupts it again
+ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+if hasattr(signal, "SIGHUP"):
+    ENDINGS[signal.SIGHUP] = "terminated: the terminal is gone"
+
+
+class Told(KeyboardInterrupt):
+    """A signal told this process to end."""
+
+
+class Ending:
+    """Whether and how this process was told to end: SIGTERM and SIGHUP are KeyboardInterrupts as Ctrl-C is."""
+
+    def __init__(self) -> None:
+        self.word = ENDINGS[signal.SIGINT]
+        self._at = 0.0
+        self._interrupt: weakref.ref[Told] | None = None
+
+    @property
+    def told(self) -> bool:
+        """Whether a signal has come."""
+        return self._interrupt is not None
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """While the block runs. A signal that is ignored, as SIGHUP after nohup, stays so."""
+        if threading.current_thread() is not threading.main_thread():  # only that one hears signals
+            yield
+            return
+        usual = (signal.SIG_DFL, signal.default_int_handler)
+        before = {number: signal.getsignal(number) for number in ENDINGS}
+        taken = [number for number, handler in before.items() if handler in usual]
+        for number in taken:
+            signal.signal(number, self._heed)
+        try:
+            yield
+        finally:
+            for number in taken:  # whoever was told to end is on the way out, and ends in order
+                signal.signal(number, signal.SIG_IGN if self.told else before[number])
+
+    def _heed(self, number: int, frame: FrameType | None) -> None:
+        """Interrupts, unless an interrupt is still being dealt with: another one would leave that half done."""
+        if self._settles() and time.monotonic() - self._at < SETTLING:
+            return
+        interrupt = Told()
+        self._at, self.word, self._interrupt = time.monotonic(), ENDINGS[signal.Signals(number)], weakref.ref(interrupt)
+        raise interrupt
+
+    def _settles(self) -> bool:
+        """Whether an interrupt is on its way up. One that a command took, and went on, is gone."""
+        return self._interrupt is not None and self._interrupt() is not None
 
 
 class Root(TyperGroup):
     """Commands of stepmap itself come first; entry points of the group ``stepmap.commands`` add more."""
+
+    _ending = Ending()
 
     # Contexts and commands are Any: typer carries its own copy of click, or not, depending on its version.
 
@@ -40,7 +99,7 @@ class Root(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            complain("interrupted")
+            _complain(self._ending.word)
             raise typer.Exit(FAILED) from None
 
     def main(
@@ -55,17 +114,20 @@ class Root(TyperGroup):
         run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
         if not standalone_mode:
             return run()
-        with warnings.catch_warnings():
+        self._ending = Ending()
+        with warnings.catch_warnings(), self._ending.heeded():
             warnings.showwarning = _show_warning
             try:
                 result = run()
             except KeyboardInterrupt:
                 result = INTERRUPTED
             except Exception as error:
-                sys.exit(explain(error))
-        if result == INTERRUPTED:  # before a command had begun
-            complain("interrupted")
-            result = FAILED
+                if not self._ending.told or _foreseen(error):
+                    sys.exit(explain(error))
+                result = INTERRUPTED  # what fails on the way out, such as a terminal that is gone
+            if result == INTERRUPTED:  # before a command had begun, or after it could say so
+                _complain(self._ending.word)
+                result = FAILED
         # With -m CPython ends by the signal where Ctrl-C came while code made from a string ran, as in many an import,
         # caught or not; code from another string makes it forget that.
         exec("")
@@ -94,6 +156,17 @@ def explain(error: Exception) -> int:
         complain(f"not enough memory; ask for fewer steps ({error})")
         return FAILED
     raise error
+
+
+def _foreseen(error: Exception) -> bool:
+    """Whether an error is one of a command, and not of the system around it."""
+    return isinstance(error, StepmapError | typer.Abort) or hasattr(error, "format_message")
+
+
+def _complain(text: str) -> None:
+    """To a terminal that may be gone."""
+    with suppress(OSError):
+        complain(text)
 
 
 def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
