@@ -81,7 +81,7 @@ class EmulatedRobot:
     def __enter__(self) -> Self:
         memory = Path("/dev/shm")
         home = memory if os.access(memory, os.W_OK) else None
-        self._folder = Path(tempfile.mkdtemp(prefix="stepmap-robot-", dir=home))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"stepmap-robot-{os.getpid()}-", dir=home))
         try:
             self._open()
         except BaseException:

@@ -49,12 +49,11 @@ def robot(
     _, program = firmware(job, generated, building.Choices("native", key), keys.read(key), build)
     place = rig or build / job.name / "rig.toml"
     keep_time()
-    with EmulatedRobot(job, controller, program, settings, key, seed) as made:
+    with EmulatedRobot(job, controller, program, settings, key, seed) as made, suppress(KeyboardInterrupt):
         made.write_rig(place)
         console().print(f"a robot is at {made.port}, its rig is {place}; in another terminal:", soft_wrap=True)
         console().print(f"\n    stepmap bench {file} --rig {place}\n\nCtrl-C ends it.", soft_wrap=True)
-        with suppress(KeyboardInterrupt):
-            made.run(lambda: True)
+        made.run(lambda: True)
     console().print("the robot is gone")
 
 

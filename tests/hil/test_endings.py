@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stepmap_hil.record import read
-from tests.hil.commands import build_folder, command, started
+from tests.hil.commands import Started, build_folder, command, started
 from tests.pil.built import JOB, ROOT
 
 MEMORY = Path("/dev/shm")
@@ -39,11 +39,11 @@ def heeding(words: list[str]) -> list[str]:
 
 
 def under_way(program: Path) -> bool:
-    """Whether a process runs this program: the board of a run, which moves two seconds later."""
+    """Whether a process runs this program: the board of a run, whose ten seconds are half over some seconds later."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if str(program).encode() in (folder / "cmdline").read_bytes().split(b"\0"):
-                time.sleep(2.5)
+                time.sleep(4.5)
                 return True
         except OSError:
             continue
@@ -105,26 +105,30 @@ def test_a_terminal_that_closes_stops_the_robot(built: Path) -> None:
     check_left(folder, there)
 
 
+def left(made: Started) -> list[Path]:
+    """What a robot has in memory."""
+    return list(MEMORY.glob(f"stepmap-robot-{made.process.pid}-*"))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_robot_leaves_nothing_in_memory(number: signal.Signals, built: Path) -> None:
     """However it ends; one that is killed leaves it to its camera."""
-    before = set(MEMORY.glob("stepmap-robot-*"))
     options = ["--build", str(built), "--rig", str(built / "rig.toml")]
     with started(heeding([sys.executable, "-m", "stepmap.cli", "robot", str(JOB), *options])) as made:
         assert made.process.stdout is not None
         assert "a robot is at" in made.process.stdout.readline()
-        assert set(MEMORY.glob("stepmap-robot-*")) - before
+        assert left(made)
         made.process.send_signal(number)
         code, _, complaints = made.end(30.0)
         settled(lambda: made.family() == [])
-    settled(lambda: not set(MEMORY.glob("stepmap-robot-*")) - before)
+    settled(lambda: not left(made))
     assert "Traceback" not in complaints
     assert code == (-number if number == signal.SIGKILL else 0)
 
 
 def test_nohup_goes_on(built: Path) -> None:
     """Where SIGHUP is ignored it stays so."""
-    with started(["nohup", *command(built, "--no-open-loop", "--seconds", "60")]) as made:
+    with started(["nohup", *command(built, "--no-open-loop", "--seconds", "20")]) as made:
         settled(lambda: under_way(built / "suspended_mass" / PROGRAM) or made.process.poll() is not None)
         assert made.process.poll() is None
         made.process.send_signal(signal.SIGHUP)
