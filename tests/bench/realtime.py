@@ -5,13 +5,15 @@
 A list of rows
 
     board, sensor, seconds
+    ended                      "done"
     ticks, deadline_misses     commands that came later than a period after their frame, or not at all
     latency_ms                 from the frame to the command: p50, p99, max; a rendered Kinect's frame is rendered,
                                goes through libfreenect and is read within that time
     jitter_ms                  how late frames were looked at: p50, p99, max
     tracking_rms_m
 
-Ends with exit code 1 where the 99th percentile of the latency is a period or more. Nothing else should run meanwhile.
+Ends with exit code 1 where a run ended early, or the 99th percentile of its latency is a period or more. Nothing else
+should run meanwhile. An emulated chip and a rendered Kinect together are left out: two cores are too few for both.
 """
 
 from __future__ import annotations
@@ -33,15 +35,16 @@ from stepmap.files import write_whole  # noqa: E402
 OUTPUT = ROOT / "build" / "bench"
 JOB = ROOT / "examples" / "suspended_mass.toml"
 PERIOD_MS = 1e3 / 30
-KEPT = ("ticks", "deadline_misses", "latency_ms", "jitter_ms", "tracking_rms_m")
+RUNS = (("native", "gaussian"), ("native", "kinect"), ("stm32f405", "gaussian"))
+KEPT = ("ended", "ticks", "deadline_misses", "latency_ms", "jitter_ms", "tracking_rms_m")
 Row = dict[str, Any]
 
 
 def main(seconds: float = 60.0) -> int:
-    rows = [measure(board, sensor, seconds) for board in ("native", "stm32f405") for sensor in ("gaussian", "kinect")]
+    rows = [measure(board, sensor, seconds) for board, sensor in RUNS]
     write_whole(OUTPUT / "realtime.json", (json.dumps(rows, indent=1) + "\n").encode())
     Console(width=120).print(table(rows))
-    return 0 if all(row["latency_ms"]["p99"] < PERIOD_MS for row in rows) else 1
+    return 0 if all(row["ended"] == "done" and row["latency_ms"]["p99"] < PERIOD_MS for row in rows) else 1
 
 
 def measure(board: str, sensor: str, seconds: float) -> Row:
@@ -49,7 +52,7 @@ def measure(board: str, sensor: str, seconds: float) -> Row:
     build = OUTPUT / "realtime"
     options = ("--board", board, "--sensor", sensor, "--seconds", str(seconds), "--build", str(build))
     words = [sys.executable, "-m", "stepmap.cli", "bench", str(JOB), "--mode", "realtime", "--no-open-loop", *options]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(words, check=False, stdout=subprocess.DEVNULL)  # a run that ends early leaves its summary, too
     summary = json.loads((build / "suspended_mass" / "bench" / "summary.json").read_text())
     return {"board": board, "sensor": sensor, "seconds": seconds, **{name: summary[name] for name in KEPT}}
 
