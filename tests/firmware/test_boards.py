@@ -242,3 +242,29 @@ def test_a_folder_for_regions_that_is_not_there_is_named(tmp_path: Path) -> None
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert run.returncode == 64
     assert f"{tmp_path / 'none'}/bank_a: No such file or directory; --regions wants a folder" in run.stderr
+
+
+def test_an_interrupt_at_any_time_does_not_keep_a_process_from_ending() -> None:
+    """Hundreds of them while a process is looked at, as in a run; then it is stopped."""
+    code = """
+import random, signal
+from stepmap_hil.boards.child import Child
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+child = Child(["sleep", "1000"], remedy="")
+signal.signal(signal.SIGALRM, interrupt)
+chance = random.Random(1)
+for _ in range(1000):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 1e-3))
+        while child.exit_code is None:
+            pass
+    except KeyboardInterrupt:
+        pass
+child.stop()
+print(child.exit_code)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "-15\n", "")

@@ -64,6 +64,11 @@ class Child:
     @property
     def exit_code(self) -> int | None:
         """As the shell counts: negative for a signal; None while the process runs."""
+        # An interrupt in the middle of Popen.poll leaves its lock taken, and nothing could wait for the process any
+        # more; this is asked often, so that only a process that has ended comes to it.
+        looking = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if self._process.returncode is None and os.waitid(os.P_PID, self.pid, looking) is None:
+            return None
         return self._process.poll()
 
     def wait(self, timeout: float) -> int:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SETTLING = 10.0  # s for a command to leave things in order, in which nothing interrupts it again
+AGAIN = 0.002  # s until a signal that came in the middle of CasADi's work is tried again
 ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 if hasattr(signal, "SIGHUP"):
     ENDINGS[signal.SIGHUP] = "terminated: the terminal is gone"
@@ -27,6 +28,8 @@ class Ending:
         self.word = ENDINGS[signal.SIGINT]
         self._at = 0.0
         self._interrupt: weakref.ref[Told] | None = None
+        self._timer = hasattr(signal, "setitimer")
+        self._waiting: int | None = None  # number of a signal that came at a bad time
 
     @property
     def told(self) -> bool:
@@ -44,15 +47,25 @@ class Ending:
         taken = [number for number, handler in before.items() if handler in usual]
         for number in taken:
             signal.signal(number, self._heed)
+        self._timer = self._timer and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+        if self._timer:
+            signal.signal(signal.SIGALRM, self._retry)
         try:
             yield
         finally:
+            if self._timer:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
             for number in taken:  # whoever was told to end is on the way out, and ends in order
                 signal.signal(number, signal.SIG_IGN if self.told else before[number])
 
     def _heed(self, number: int, frame: FrameType | None) -> None:
         """Interrupts, unless an interrupt is still being dealt with: another one would leave that half done."""
         if self._settles() and time.monotonic() - self._at < SETTLING:
+            return
+        if self._timer and _in_casadi(frame):
+            self._waiting = number
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
             return
         interrupt = Told()
         self._at, self.word, self._interrupt = time.monotonic(), ENDINGS[signal.Signals(number)], weakref.ref(interrupt)
@@ -61,6 +74,20 @@ class Ending:
         finally:
             del interrupt  # else this frame, which the interrupt knows, would keep it alive
 
+    def _retry(self, number: int, frame: FrameType | None) -> None:
+        if self._waiting is not None:
+            number, self._waiting = self._waiting, None
+            self._heed(number, frame)
+
     def _settles(self) -> bool:
         """Whether an interrupt is on its way up. One that a command took, and went on, is gone."""
         return self._interrupt is not None and self._interrupt() is not None
+
+
+def _in_casadi(frame: FrameType | None) -> bool:
+    """Whether CasADi is at work. When it converts arguments it drops exceptions, or makes them errors of its own."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "casadi":
+            return True
+        frame = frame.f_back
+    return False
