@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,8 +33,9 @@ from stepmap_hil.sensors import Gaussian, Seen
 from stepmap_hil.session import Session
 from stepmap_hil.summary import summarize
 from stepmap_hil.words import Words
+from tests.hil.commands import build_folder
 from tests.hil.rigs import quiet, rig
-from tests.pil.built import JOB, KEY, KEY_FILE, OUT, ROOT
+from tests.pil.built import JOB, KEY, KEY_FILE, ROOT
 from tests.processes import heed_interrupts
 
 KEYS = {
@@ -247,11 +247,7 @@ def bench(build: Path, *more: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build folder in which everything is done already."""
-    rig()
-    folder = tmp_path_factory.mktemp("build")
-    shutil.copytree(OUT / "suspended_mass", folder / "suspended_mass")
-    return folder
+    return build_folder(tmp_path_factory.mktemp("build"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +21,9 @@ from stepmap_hil.session import Session
 from stepmap_hil.upload import upload
 from stepmap_hil.words import Words
 from tests.hil.browser import CHROMIUM, Browser
-from tests.hil.rigs import rig
+from tests.hil.commands import build_folder
 from tests.hil.test_bench import bench, running
-from tests.pil.built import KEY, KEY_FILE, OUT, ROOT, firmware
+from tests.pil.built import KEY, KEY_FILE, ROOT, firmware
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
@@ -38,11 +37,7 @@ PATIENCE = 60.0  # s, of a computer that has much to do
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build folder in which everything is done already."""
-    rig()
-    folder = tmp_path_factory.mktemp("build")
-    shutil.copytree(OUT / "suspended_mass", folder / "suspended_mass")
-    return folder
+    return build_folder(tmp_path_factory.mktemp("build"))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +20,8 @@ import pytest
 from stepmap_hil import replay as replaying
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.record import read
-from tests.hil.rigs import rig
-from tests.pil.built import JOB, KEY, OUT, ROOT, firmware
+from tests.hil.commands import build_folder
+from tests.pil.built import JOB, KEY, ROOT, firmware
 from tests.processes import heed_interrupts
 
 LATE = 12.0  # ms between frames beyond their period, from which on this computer is too busy to say anything
@@ -34,11 +33,7 @@ def command(name: str, *words: object) -> list[str]:
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build folder in which everything is done already."""
-    rig()
-    folder = tmp_path_factory.mktemp("build")
-    shutil.copytree(OUT / "suspended_mass", folder / "suspended_mass")
-    return folder
+    return build_folder(tmp_path_factory.mktemp("build"))
 
 
 @dataclass
