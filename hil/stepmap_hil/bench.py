@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass
+from math import ceil
+from types import TracebackType
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from stepmap_hil.arrivals import Arrivals
 from stepmap_hil.board import Board
 from stepmap_hil.conductor import Conductor
 from stepmap_hil.dialect import Message
+from stepmap_hil.glances import Glances, Moment
 from stepmap_hil.injector import Injector
 from stepmap_hil.judge import MOVING, Course, judge
 from stepmap_hil.link import Link
@@ -45,12 +48,10 @@ class _Look:
     """A measurement on its way to the board."""
 
     due: float
-    begun: float
-    jitter_ms: float
+    age: float  # s, that it took to read
+    moment: Moment
     seen: Seen
     words: list[int]
-    truth: Array
-    coordinates: Array
 
 
 class Bench(Conductor):
@@ -76,6 +77,7 @@ class Bench(Conductor):
         run = Run(job.name, board, mode)
         super().__init__(job, controller, link, run, options=OPTIONS[mode], recorder=recorder, onlooker=onlooker)
         self.plant, self.sensor = plant, sensor
+        self.glances = Glances(sensor, aside=mode == "realtime")
         self.substeps, self.injector, self.hardware = substeps, injector, hardware
         self.arrivals = arrivals
         self._time = 0.0
@@ -90,6 +92,14 @@ class Bench(Conductor):
         self._unanswered: dict[int, _Look] = {}  # in real time: by sequence
         self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
         self._path: list[tuple[float, Array]] = []  # of the robot while running
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self.glances.close()
 
     @property
     def time(self) -> float:
@@ -204,14 +214,14 @@ class Bench(Conductor):
         if running:
             self._begin_faults()
         begun, before = time.perf_counter(), len(self.run.rows)
+        moment = Moment(self.time, begun, jitter, self.plant.readings(), self.plant.coordinates.copy())
         late = jitter > 0.5e3 * self.period  # a camera has a newer frame soon; to look at this one delays that, too
-        seen = None if late else self._frame()
-        self.run.misses += late and running
-        coordinates = self.plant.coordinates.copy()
+        if late or self.glances.busy:
+            self.run.misses += running
+        elif not self.lost:
+            self.glances.look(self.plant, moment)
         if running:
-            self._path.append((self.time, coordinates[self.plant.nd :]))
-        if seen is not None:
-            self._hand_on(seen, begun, jitter, coordinates, running)
+            self._path.append((self.time, moment.coordinates[self.plant.nd :]))
         left = self.substeps
         while left > 0:
             self._measure(running)
@@ -220,25 +230,23 @@ class Bench(Conductor):
         self.quiet = 0 if heard else self.quiet + 1
         return self.last if heard else None
 
-    def _frame(self) -> Seen | None:
-        """What the sensor sees; nothing from when it is gone."""
-        if self.lost:
-            return None
+    def _frame(self) -> tuple[Moment, Seen] | None:
+        """What has been seen; nothing from when the sensor is gone."""
         try:
-            return self.sensor.look(self.plant, self.time)
+            return self.glances.seen()
         except SensorError as error:
             if self.started is None:  # nothing has moved yet
                 raise
             self.lost = str(error)
             return None
 
-    def _hand_on(self, seen: Seen, begun: float, jitter: float, coordinates: Array, running: bool) -> None:
+    def _hand_on(self, moment: Moment, seen: Seen, running: bool) -> None:
         """Puts a measurement on its way to the board."""
         delay = 0.0 if self.arrivals is None else self.arrivals.next()
         if self.injector is not None and running:
             seen, delay = self.injector.see(seen), delay + self.injector.delay()
-        words, truth = self.words.encode("measurement", seen.z), self.plant.readings()
-        self._pending.append(_Look(self.time + delay, begun, jitter, seen, words, truth, coordinates))
+        words, age = self.words.encode("measurement", seen.z), self.time - moment.time
+        self._pending.append(_Look(moment.time + delay, age, moment, seen, words))
 
     def _begin_faults(self) -> None:
         if self.injector is None or self.started is None:
@@ -255,10 +263,13 @@ class Bench(Conductor):
 
     def _measure(self, running: bool) -> None:
         """Sends measurements that are due, and in lock-step hears what the board makes of them."""
+        frame = self._frame()
+        if frame is not None:
+            self._hand_on(*frame, running)
         while self._pending and self._pending[0].due <= self.time + 1e-9:
             look = self._pending.popleft()
             if self.run.mode == "realtime":
-                self.session.measure(look.words, look.seen.valid)
+                self.session.measure(look.words, look.seen.valid, look.age)
                 self._unanswered[self.session.sequence] = look
                 continue
             heard = self.session.tick(look.words, look.seen.valid)
@@ -268,7 +279,7 @@ class Bench(Conductor):
             for message in heard[:-1] if answered else heard:
                 self._keep(message, None, running)
             if answered:
-                self._keep(heard[-1], look, running, 1e3 * (now - look.begun))
+                self._keep(heard[-1], look, running, 1e3 * (now - look.moment.begun))
 
     def _move(self, running: bool) -> int:
         """Asks for efforts and lets the motors turn with them, in lock-step; one part of a period is over then."""
@@ -279,17 +290,23 @@ class Bench(Conductor):
         return 1
 
     def _follow_clock(self, left: int, running: bool) -> int:
-        """Lets the motors turn until now, and asks for their next efforts; how many parts of the period are over then.
+        """Asks for efforts, and lets the motors turn with them until it is time; how many parts of a period that took.
 
-        An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer.
+        An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer, and
+        for as long again, so that the emulator leaves the computer some time for the rest.
         """
         part = self.period / self.substeps
-        late = self._wait(self.time + part)
-        count = min(1 + int(1e-3 * late / part), left)
-        self._turn(count)
-        self.session.pass_time(count * part)
+        begun = time.perf_counter()
         self._ask_efforts()
         self._hear(running)
+        count = min(max(1, ceil(2 * (time.perf_counter() - begun) / part)), left)
+        until = self.time + count * part
+        while self.glances.wait(self._left(until)):
+            self._measure(running)
+        late = self._wait(until)
+        count = min(count + int(1e-3 * late / part), left)
+        self._turn(count)
+        self.session.pass_time(count * part)
         return count
 
     def _ask_efforts(self) -> None:
@@ -309,7 +326,7 @@ class Bench(Conductor):
             look = self._unanswered.pop(message.sequence, None)
             late = 0.0 if look is None else now - self._begun - look.due
             self.run.misses += running and late > self.period
-            self._keep(message, look, running, 0.0 if look is None else 1e3 * (now - look.begun))
+            self._keep(message, look, running, 0.0 if look is None else 1e3 * (now - look.moment.begun))
         for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT]:
             del self._unanswered[number]
             self.run.misses += running
@@ -321,10 +338,12 @@ class Bench(Conductor):
         """In real time: waits for a time of the run; how late it is then [ms]."""
         if self.run.mode != "realtime":
             return 0.0
-        left = self._begun + until - time.perf_counter()
-        if left > 0:
-            time.sleep(left)
-        return 1e3 * (time.perf_counter() - self._begun - until)
+        time.sleep(max(0.0, self._left(until)))
+        return -1e3 * self._left(until)
+
+    def _left(self, until: float) -> float:
+        """Seconds by the clock."""
+        return self._begun + until - time.perf_counter()
 
     def _counts(self) -> list[int]:
         counts = self.plant.counts[:2]
@@ -337,7 +356,8 @@ class Bench(Conductor):
             truth = self.plant.readings()
             told = Look(Seen(truth, 0), [0] * len(truth), truth, self.plant.coordinates)
         else:
-            told = Look(look.seen, look.words, look.truth, look.coordinates, latency, look.jitter_ms)
+            then = look.moment
+            told = Look(look.seen, look.words, then.truth, then.coordinates, latency, then.jitter_ms)
         self.last = self.log.tick(self.time, message, told, running=running, measured=look is not None)
         return self.last
 

@@ -38,7 +38,7 @@ def shown(tracker: Tracker, frame: Array | None, most: int) -> Array:
 
 
 class KinectSensor:
-    """Frames in lock-step: one is rendered, handed to libfreenect, and read when it comes back."""
+    """Frames one by one: each is rendered, handed to libfreenect, and read when it comes back."""
 
     def __init__(self, job: Job, seed: int, camera: Camera | None = None, scene: Scene | None = None) -> None:
         require_channels(job)
@@ -50,8 +50,15 @@ class KinectSensor:
         self.last: Array | None = None  # frame
 
     def look(self, plant: Plant, time: float) -> Seen:
+        return self.read(self.expose(plant), time)
+
+    def expose(self, plant: Plant) -> tuple[Array, Array]:
+        """Where ball and robot are."""
         where = dict(zip(plant.system.frame_names, plant.system.positions(plant.coordinates), strict=True))
-        depth = self.renderer.render(where[BALL], where[ROBOT], number=self.number)
+        return where[BALL], where[ROBOT]
+
+    def read(self, exposed: tuple[Array, Array], time: float) -> Seen:
+        depth = self.renderer.render(*exposed, number=self.number)
         self.number += 1
         try:
             frame = self.kinect.show(depth, round(time * TICKS) & 0xFFFFFFFF)

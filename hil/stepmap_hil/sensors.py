@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -39,6 +39,18 @@ class Sensor(Protocol):
     def unplug(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class SlowSensor(Protocol):
+    """A sensor whose look takes long, in two parts: in real time the second goes on in a thread beside the run.
+
+    ``look(plant, time)`` is ``read(expose(plant), time)``.
+    """
+
+    def expose(self, plant: Plant) -> Any: ...
+
+    def read(self, exposed: Any, time: float) -> Seen: ...
 
 
 class Gaussian:

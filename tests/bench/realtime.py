@@ -13,7 +13,8 @@ A list of rows
     tracking_rms_m
 
 Ends with exit code 1 where a run ended early, or the 99th percentile of its latency is a period or more. Nothing else
-should run meanwhile. An emulated chip and a rendered Kinect together are left out: two cores are too few for both.
+should run meanwhile. An emulated chip and a rendered Kinect together want more than two cores: they are measured, and
+may fail.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from stepmap.files import write_whole  # noqa: E402
 OUTPUT = ROOT / "build" / "bench"
 JOB = ROOT / "examples" / "suspended_mass.toml"
 PERIOD_MS = 1e3 / 30
-RUNS = (("native", "gaussian"), ("native", "kinect"), ("stm32f405", "gaussian"))
+RUNS = (("native", "gaussian"), ("native", "kinect"), ("stm32f405", "gaussian"), ("stm32f405", "kinect"))
+MAY_FAIL = ("stm32f405", "kinect")
 KEPT = ("ended", "ticks", "deadline_misses", "latency_ms", "jitter_ms", "tracking_rms_m")
 Row = dict[str, Any]
 
@@ -44,7 +46,11 @@ def main(seconds: float = 60.0) -> int:
     rows = [measure(board, sensor, seconds) for board, sensor in RUNS]
     write_whole(OUTPUT / "realtime.json", (json.dumps(rows, indent=1) + "\n").encode())
     Console(width=120).print(table(rows))
-    return 0 if all(row["ended"] == "done" and row["latency_ms"]["p99"] < PERIOD_MS for row in rows) else 1
+    return 0 if all(held(row) for row in rows if (row["board"], row["sensor"]) != MAY_FAIL) else 1
+
+
+def held(row: Row) -> bool:
+    return bool(row["ended"] == "done" and row["latency_ms"]["p99"] < PERIOD_MS)
 
 
 def measure(board: str, sensor: str, seconds: float) -> Row:
@@ -58,11 +64,11 @@ def measure(board: str, sensor: str, seconds: float) -> Row:
 
 
 def table(rows: list[Row]) -> Table:
-    out = Table("board", "sensor", "ticks", "missed", "latency p50", "p99", "max [ms]", "jitter p99 [ms]")
+    out = Table("board", "sensor", "ended", "ticks", "missed", "latency p50", "p99", "max [ms]", "jitter p99 [ms]")
     for row in rows:
         times = [f"{row['latency_ms'][name]:.1f}" for name in ("p50", "p99", "max")]
         numbers = (row["ticks"], row["deadline_misses"], *times, f"{row['jitter_ms']['p99']:.1f}")
-        out.add_row(row["board"], row["sensor"], *(str(number) for number in numbers))
+        out.add_row(row["board"], row["sensor"], row["ended"].partition(":")[0], *(str(number) for number in numbers))
     return out
 
 

@@ -1,0 +1,122 @@
+"""Sensors that take long, beside a run that goes by the clock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stepmap.arrays import Array
+from stepmap_hil.glances import Glances, Moment
+from stepmap_hil.plant import Plant
+from stepmap_hil.run import closed_loop
+from stepmap_hil.sensors import Gaussian, Seen, SensorError
+from tests.hil.rigs import quiet, rig
+
+SLOW = 0.012  # s
+
+
+class Slow(Gaussian):
+    """Takes a while to read a frame."""
+
+    threads: set[int]
+    seconds = SLOW
+
+    def __init__(self, sigma: Array, seed: int) -> None:
+        super().__init__(sigma, seed)
+        self.threads = set()
+
+    def look(self, plant: Plant, time: float) -> Seen:
+        return self.read(self.expose(plant), time)
+
+    def expose(self, plant: Plant) -> Array:
+        return plant.readings()
+
+    def read(self, exposed: Array, at: float) -> Seen:
+        self.threads.add(threading.get_ident())
+        if self.unplugged:
+            raise SensorError("the sensor is gone. Check its plug.")
+        time.sleep(self.seconds if at > 0 else SLOW)  # the board waits not so long for what calibrates it
+        return Seen(exposed + self.sigma * self.rng.standard_normal(len(exposed)), (1 << len(exposed)) - 1)
+
+
+@pytest.fixture
+def plant() -> Plant:
+    made = rig()
+    return Plant(made.job, made.controller.axes, made.settings.plant)
+
+
+def moment(plant: Plant, at: float = 0.0) -> Moment:
+    return Moment(at, time.perf_counter(), 0.0, plant.readings(), plant.coordinates.copy())
+
+
+def awaited(glances: Glances) -> tuple[Moment, Seen]:
+    deadline = time.monotonic() + 10.0
+    while (found := glances.seen()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    return found
+
+
+def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
+    sensor = Slow(np.zeros(4), 1)
+    sensor.seconds = 0.3
+    glances = Glances(sensor, aside=True)
+    then = moment(plant, at=1.0)
+    glances.look(plant, then)
+    assert time.perf_counter() - then.begun < 0.3
+    assert glances.busy
+    assert glances.seen() is None
+    truth = plant.readings().copy()
+    plant.advance([1000, 1000, 0, 0], True, 0.1)  # goes on meanwhile; the frame shows what was
+    assert np.abs(plant.readings() - truth).max() > 1e-3
+    when, seen = awaited(glances)
+    assert when is then
+    assert np.array_equal(seen.z, truth)
+    assert not glances.busy
+    assert glances.seen() is None
+    glances.close()
+
+
+@pytest.mark.parametrize("sensor", [Slow(np.zeros(4), 1), Gaussian(np.zeros(4), 1)])
+def test_where_time_waits_it_is_looked_at_once(sensor: Gaussian, plant: Plant) -> None:
+    glances = Glances(sensor, aside=False)
+    glances.look(plant, moment(plant))
+    assert glances.seen() is not None
+    assert getattr(sensor, "threads", {threading.get_ident()}) == {threading.get_ident()}
+    glances.close()
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_a_sensor_that_is_gone_says_so_when_its_frame_is_asked_for(aside: bool, plant: Plant) -> None:
+    sensor = Slow(np.zeros(4), 1)
+    sensor.unplug()
+    glances = Glances(sensor, aside=aside)
+    glances.look(plant, moment(plant))
+    with pytest.raises(SensorError, match="is gone"):
+        awaited(glances)
+    glances.close()
+
+
+def test_a_run_by_the_clock_goes_on_while_a_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Slow)
+    made = replace(rig(ticks=60), mode="realtime")
+    run = closed_loop(made, None, quiet)
+    measured = [row for row in run.rows if row.measured]
+    if len(measured) < 50:
+        pytest.skip(f"this computer is too busy for real time: {run.misses} deadlines missed")
+    assert all(row.latency_ms > 1e3 * SLOW for row in measured)
+    assert made.job.noise is not None
+    sigma = made.job.noise.measurement
+    assert all(np.all(np.abs(np.array(row.z) - np.array(row.truth)) < 6 * sigma) for row in measured)
+
+
+def test_frames_that_come_while_one_is_read_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every frame takes longer than a period: one of two or three is read."""
+    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Slow)
+    monkeypatch.setattr(Slow, "seconds", 0.045)
+    run = closed_loop(replace(rig(ticks=40), mode="realtime"), None, quiet)
+    assert run.misses >= 0.4 * len([row for row in run.rows if row.running])
