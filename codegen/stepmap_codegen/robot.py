@@ -15,6 +15,8 @@ from stepmap_codegen.formats import Formats
 from stepmap_codegen.program import Field, Program, Role
 
 AXES = 2  # motors of a board
+MOST_LATE = 0.08  # s; to the firmware's supervisor measurements of 0.1 s are stale
+MOST_AHEAD = 3  # periods; each costs a board one more prediction a tick
 KEYS = ("axes", "late")  # of [board]
 MS = 1.024  # the motor loop's unit of time [ms]
 SHIFT = 17
@@ -56,12 +58,15 @@ def read_axes(table: Table, program: Program) -> list[Axis]:
 def read_late(table: Table, program: Program) -> float:
     """Seconds from a measurement to its arrival at the board, ``late`` of the table [board]; raises JobError."""
     late = table.number("late", 0.0)
-    most = program.period / 2
+    most = min(MOST_LATE, (MOST_AHEAD + 0.5) * program.period)
     if not 0 <= late <= most:
-        raise table.error(
-            f"must be from 0 to half a period ({most:.4g} s), which motors make up for, got {late:g}", "late"
-        )
+        raise table.error(f"must be from 0 to {most:.4g} s, which the board can make up for, got {late:g}", "late")
     return late
+
+
+def ahead(late: float, period: float) -> int:
+    """Whole periods that measurements are old by: so far ahead of them the law looks. Motors make up for the rest."""
+    return math.floor(late / period + 0.5)
 
 
 def _name(command: Field) -> str:
@@ -99,6 +104,7 @@ def emit_robot(
         "",
         f"#define SM_AXES {len(used)}",
         f"#define SM_LATE_US {round(late * 1e6)} /* from a measurement to its arrival */",
+        f"#define SM_AHEAD {ahead(late, program.period)} /* the same in whole periods */",
         "",
     ]
     if len(used) > AXES:

@@ -48,6 +48,10 @@ typedef struct {
   sm_supervisor supervisor;
   sm_motor motors[SM_MOTORS];
   sm_real applied[SM_MOTORS]; /* commands of the last tick */
+#if SM_AHEAD > 0
+  sm_controller ahead;                 /* as the controller will be when its command takes effect */
+  sm_real issued[SM_AHEAD][SM_MOTORS]; /* commands since the measurement was made; the oldest is in effect */
+#endif
   int64_t calibration[SM_MOTORS];
   int64_t calibration_low[SM_MOTORS];
   int64_t calibration_high[SM_MOTORS];

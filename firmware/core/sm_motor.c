@@ -86,12 +86,13 @@ static void begin(sm_motor *m, sm_motor_mode mode, int32_t rate, uint32_t length
   m->acceleration = 0;
 }
 
-void sm_motor_command(sm_motor *m, const sm_motor_config *c, int32_t position, uint32_t late_us) {
+void sm_motor_command(sm_motor *m, const sm_motor_config *c, int32_t position, int32_t late_us) {
   if (m->mode == SM_MOTOR_OFF) {
     return;
   }
   const int32_t end = sm_clamp(position, c->low, c->high);
-  const uint32_t left_us = c->period_us - least(late_us, c->period_us / 2U);
+  const int32_t most = (int32_t)(c->period_us / 2U);
+  const uint32_t left_us = c->period_us - (uint32_t)sm_clamp(late_us, -most, most);
   begin(m, SM_MOTOR_LINE, slope(end - m->target, left_us), left_us);
   m->rate = slope(end - m->command, c->period_us);
   m->command = end;

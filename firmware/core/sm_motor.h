@@ -90,10 +90,10 @@ void sm_motor_reset(sm_motor *m);
 void sm_motor_hold(sm_motor *m);
 
 /* The target goes straight to `position` and is there one period after the instant the command belongs to, which is
- * late_us ago: the known latency of measurement, link, filter and drive. Up to half a period of it is made up for. The
- * target goes on at the speed between the last two commands, for at most extrapolate_us, so that a late next command
+ * late_us ago, or still to come where that is negative: the known latency of measurement, link, filter and drive. Up to
+ * half a period of it is made up for. The target goes on at the speed between the last two commands, for at most extrapolate_us, so that a late next command
  * finds it where it should be by then. Nothing while off. */
-void sm_motor_command(sm_motor *m, const sm_motor_config *c, int32_t position, uint32_t late_us);
+void sm_motor_command(sm_motor *m, const sm_motor_config *c, int32_t position, int32_t late_us);
 
 /* The target comes to rest within time_us, at most 1000000, slowing down evenly. Nothing unless it is moving: may be
  * called again and again. */

@@ -7,6 +7,7 @@
 #include "sm_report.h"
 
 #define CATCH_UP 30U /* ticks without a measurement that are made up for at once */
+#define AHEAD_US ((uint32_t)SM_AHEAD * SM_PERIOD_US)
 #define HALF_PERIOD ((int32_t)(SM_PERIOD_US / 2U))
 /* When ticks are due is the mean of when the last measurements came: one that is late does not move it far. 1 % between
  * the clocks puts it 0.24 periods off; measurements that come ±0.4 periods off move it by 0.034, 1 σ. */
@@ -36,12 +37,48 @@ static void statistics(sm_loop *l, uint32_t taken) {
   (void)sm_supervise(&l->supervisor, sm_now_us(l), event);
 }
 
+static void put(sm_real *to, const sm_real *from) {
+  for (unsigned i = 0; i < SM_AXES; i++) {
+    to[i] = from[i];
+  }
+}
+
+#if SM_AHEAD > 0
+/* Measurements are SM_AHEAD periods old when they come: the law is that of where the commands since then will have led,
+ * and the filter goes on with the oldest of these. */
+static void law(sm_loop *l) {
+  l->ahead = l->controller;
+  for (unsigned k = 0; k < SM_AHEAD; k++) {
+    put(l->ahead.u, l->issued[k]);
+    sm_predict(&l->ahead);
+    sm_turn_motors(l);
+  }
+  sm_schedule_row(&l->schedule, l->tick + SM_AHEAD, l->ahead.row);
+  sm_law(&l->ahead);
+  put(l->controller.u, l->ahead.u);
+}
+
+static void put_in_effect(sm_loop *l) {
+  put(l->controller.u, l->issued[0]);
+  for (unsigned k = 0; k + 1U < SM_AHEAD; k++) {
+    put(l->issued[k], l->issued[k + 1U]);
+  }
+  put(l->issued[SM_AHEAD - 1], l->applied);
+}
+#else
+static void law(sm_loop *l) {
+  sm_schedule_row(&l->schedule, l->tick, l->controller.row);
+  sm_law(&l->controller);
+}
+
+static void put_in_effect(sm_loop *l) { put(l->controller.u, l->applied); }
+#endif
+
 /* Commands as the law wants them, as the supervisor allows them, and within limits. */
-static void command(sm_loop *l, uint32_t late_us) {
+static void command(sm_loop *l, int32_t late_us) {
   const bool follow = sm_supervised(&l->supervisor).motion == SM_MOTION_FOLLOW;
   if (l->running) {
-    sm_schedule_row(&l->schedule, l->tick, l->controller.row);
-    sm_law(&l->controller);
+    law(l);
     if (l->tick + 1U == l->schedule.count) {
       (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_SCHEDULE_END});
     }
@@ -56,8 +93,8 @@ static void command(sm_loop *l, uint32_t late_us) {
     } else if (!sm_moves(i)) {
       l->applied[i] = 0;
     }
-    l->controller.u[i] = l->applied[i];
   }
+  put_in_effect(l);
   if (l->limited != before) {
     (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_SATURATED});
   }
@@ -83,7 +120,7 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_u
   sm_turn_motors(l);
   const uint32_t wait_us = begin - arrived_us;
   /* For virtual motors it is still the time of the last encoders: what has passed since then comes with the next. */
-  command(l, l->virtual_io ? age_us - delay_us : age_us + wait_us);
+  command(l, (int32_t)((l->virtual_io ? age_us - delay_us : age_us + wait_us) - AHEAD_US));
   sm_obey(l);
   mavlink_telemetry_t message = sm_telemetry(l, wait_us); /* before the estimate moves on */
   sm_predict(&l->controller);
@@ -107,7 +144,7 @@ void sm_catch_up(sm_loop *l) {
     port_watchdog_feed();
     l->due_us += SM_PERIOD_US;
     l->missed++;
-    tick(l, 0, port_micros(), 0, 0);
+    tick(l, 0, port_micros(), AHEAD_US, 0);
   }
   const int32_t behind = (int32_t)(sm_now_us(l) - l->due_us);
   if (behind > (l->virtual_time ? HALF_PERIOD : (int32_t)(CATCH_UP * SM_PERIOD_US))) {
@@ -121,6 +158,11 @@ void sm_begin_filter(sm_loop *l) {
   for (unsigned i = 0; i < SM_AXES; i++) {
     l->applied[i] = sm_state_as_command(&l->controller, i);
   }
+#if SM_AHEAD > 0
+  for (unsigned k = 0; k < SM_AHEAD; k++) {
+    put(l->issued[k], l->applied);
+  }
+#endif
   l->ticking = true;
   l->running = false;
   l->due_us = sm_now_us(l);

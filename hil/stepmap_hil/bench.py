@@ -72,6 +72,7 @@ class Bench(Conductor):
         injector: Injector | None = None,
         hardware: Board | None = None,
         arrivals: Arrivals | None = None,
+        latency: float = 0.0,
         onlooker: Onlooker | None = None,
     ) -> None:
         run = Run(job.name, board, mode)
@@ -79,7 +80,7 @@ class Bench(Conductor):
         self.plant, self.sensor = plant, sensor
         self.glances = Glances(sensor, aside=mode == "realtime")
         self.substeps, self.injector, self.hardware = substeps, injector, hardware
-        self.arrivals = arrivals
+        self.arrivals, self.latency = arrivals, latency
         self._time = 0.0
         self.started: float | None = None
         self.last: Row | None = None
@@ -242,7 +243,7 @@ class Bench(Conductor):
 
     def _hand_on(self, moment: Moment, seen: Seen, running: bool) -> None:
         """Puts a measurement on its way to the board."""
-        delay = 0.0 if self.arrivals is None else self.arrivals.next()
+        delay = self.latency + (0.0 if self.arrivals is None else self.arrivals.next())
         if self.injector is not None and running:
             seen, delay = self.injector.see(seen), delay + self.injector.delay()
         words, age = self.words.encode("measurement", seen.z), self.time - moment.time

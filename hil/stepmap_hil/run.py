@@ -95,6 +95,11 @@ class Rig:
         return Arrivals(self.settings.jitter, period / self.settings.substeps, period, self.seed) if simulated else None
 
     @property
+    def latency(self) -> float:
+        """How late all frames come [s]."""
+        return self.controller.late if self.settings.latency is None else self.settings.latency
+
+    @property
     def takes_uploads(self) -> bool:
         return self.firmware.board in BANKS or self.port is not None
 
@@ -208,6 +213,7 @@ def _run(
             injector=injector,
             hardware=board,
             arrivals=rig.arrivals(),
+            latency=rig.latency,
             onlooker=onlooker,
         ) as bench:
             bench.run.results += results

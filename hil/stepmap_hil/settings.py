@@ -25,6 +25,7 @@ class BenchSettings:
     sensor: str = "gaussian"
     substeps: int = 8  # exchanges with the motors a tick
     jitter: float = 0.0  # s, how late frames come; in lock-step
+    latency: float | None = None  # s, how late they always come; None: as the board believes
     plant: PlantErrors = field(default_factory=PlantErrors)
 
 
@@ -32,14 +33,15 @@ def read_settings(file: Path) -> BenchSettings:
     """The table [bench] of a job file; raises JobError with the line of what is wrong."""
     root = read(file)
     table = root.table("bench")
-    table.only(("sensor", "substeps", "jitter", "plant"))
+    table.only(("sensor", "substeps", "jitter", "latency", "plant"))
     usual = BenchSettings()
     substeps = table.whole("substeps", usual.substeps)
     if not 1 <= substeps <= 100:
         raise table.error(f"must be 1 to 100 a tick, got {substeps}", "substeps")
     jitter = _within(table, "jitter", usual.jitter, 0.0, 1.0, "s")
     sensor = table.choice("sensor", sensors.names(), usual.sensor)
-    return BenchSettings(sensor, substeps, jitter, _plant(table.table("plant"), root.table("system")))
+    latency = _within(table, "latency", 0.0, 0.0, 1.0, "s") if "latency" in table else None
+    return BenchSettings(sensor, substeps, jitter, latency, _plant(table.table("plant"), root.table("system")))
 
 
 def _plant(table: Table, system: Table) -> PlantErrors:

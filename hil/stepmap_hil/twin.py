@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stepmap_codegen import Controller, IntegerMachine, Role, encode
+from stepmap_codegen.robot import ahead
 
 
 class Twin:
@@ -27,6 +28,7 @@ class Twin:
             min(round(self._step(k) * 2.0 ** self.formats.fields[i]), 2**31 - 1) for k, i in enumerate(self.commands)
         ]
         self.applied = [self._first(i) for i in self.commands]
+        self.issued = [list(self.applied) for _ in range(ahead(controller.late, self.program.period))]
         self.tick = 0
 
     def take(
@@ -45,18 +47,32 @@ class Twin:
                 machine.run(number)
         estimate = [int(v) for v in machine.fields[self.states, 0]]
         if running:
-            rows = self.controller.schedule.rows
-            machine.fields[self.schedule, 0] = rows[min(self.tick, len(rows) - 1)]
-            machine.run(program.number("law"))
+            self._law()
             self.tick += 1
         for k, i in enumerate(self.commands):
             if follow:
                 self.applied[k] = self._limited(k, int(machine.fields[i, 0]))
             elif program.fields[i].moves is None:
                 self.applied[k] = 0
-            machine.fields[i, 0] = self.applied[k]
-        machine.run(program.number("predict"))
+        self.issued.append(list(self.applied))
+        self._predict(self.issued.pop(0))
         return estimate, list(self.applied), taken
+
+    def _law(self) -> None:
+        """That of where the commands since the measurement will have led."""
+        fields, rows = self.machine.fields, self.controller.schedule.rows
+        before = fields.copy()
+        for command in self.issued:
+            self._predict(command)
+        fields[self.schedule, 0] = rows[min(self.tick + len(self.issued), len(rows) - 1)]
+        self.machine.run(self.program.number("law"))
+        wanted = fields[self.commands, 0].copy()
+        fields[:] = before
+        fields[self.commands, 0] = wanted
+
+    def _predict(self, command: Sequence[int]) -> None:
+        self.machine.fields[self.commands, 0] = np.array(command)
+        self.machine.run(self.program.number("predict"))
 
     def _limited(self, k: int, wanted: int) -> int:
         inside = max(self.low[k], min(self.high[k], wanted))

@@ -29,7 +29,7 @@ def core() -> ctypes.CDLL:
     loaded.sm_motor_start.argtypes = [motor, ctypes.c_int32, ctypes.c_int32]
     for name in ("off", "reset", "hold"):
         getattr(loaded, f"sm_motor_{name}").argtypes = [motor]
-    loaded.sm_motor_command.argtypes = [motor, config, ctypes.c_int32, ctypes.c_uint32]
+    loaded.sm_motor_command.argtypes = [motor, config, ctypes.c_int32, ctypes.c_int32]
     loaded.sm_motor_brake.argtypes = [motor, config, ctypes.c_uint32]
     loaded.sm_motor_step.argtypes = [motor, config, ctypes.c_int32, ctypes.c_uint32]
     return loaded
@@ -217,6 +217,16 @@ def test_at_most_half_a_period_is_made_up_for() -> None:
     axis.hold()
     axis.command(1000, late_us=10**9)
     assert axis.m.length_us == PERIOD - PERIOD // 2
+    axis.command(1000, late_us=-(10**9))
+    assert axis.m.length_us == PERIOD + PERIOD // 2
+
+
+def test_a_command_that_comes_early_has_more_time() -> None:
+    """10 ms before its period begins: the target is there when that ends, and as straight."""
+    axis = Axis()
+    axis.hold()
+    axis.command(1000, late_us=-10000)
+    assert axis.m.length_us == PERIOD + 10000
 
 
 def test_a_missing_command_is_bridged_for_a_while() -> None:

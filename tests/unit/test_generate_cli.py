@@ -308,14 +308,22 @@ def test_how_late_measurements_are(there: Path) -> None:
     assert b"#define SM_LATE_US 0 " in before["robot.h"]
 
 
+@pytest.mark.parametrize(("late", "ahead"), [(0.0, 0), (0.0249, 0), (0.0251, 1), (0.05, 1), (0.0749, 1), (0.08, 2)])
+def test_how_far_the_law_looks_ahead(there: Path, late: float, ahead: int) -> None:
+    """Whole periods of 50 ms; the motors make up for the rest."""
+    edit("try.toml", "[noise]", f"[board]\nlate = {late}\n[noise]")(there)
+    assert generate("try.toml", "--out", "code").exit_code == 0
+    assert f"#define SM_AHEAD {ahead} " in Path("code/robot.h").read_text()
+
+
 @pytest.mark.parametrize(
     ("key", "message"),
     [
         (
             "late = -0.001",
-            "board.late: must be from 0 to half a period (0.025 s), which motors make up for, got -0.001",
+            "board.late: must be from 0 to 0.08 s, which the board can make up for, got -0.001",
         ),
-        ("late = 0.026", "board.late: must be from 0 to half a period (0.025 s), which motors make up for, got 0.026"),
+        ("late = 0.081", "board.late: must be from 0 to 0.08 s, which the board can make up for, got 0.081"),
         ("lat = 0.01", "board.lat: no key is called 'lat'; did you mean 'late'?"),
     ],
 )

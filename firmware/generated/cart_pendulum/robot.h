@@ -4,6 +4,7 @@
 
 #define SM_AXES 1
 #define SM_LATE_US 0 /* from a measurement to its arrival */
+#define SM_AHEAD 0 /* the same in whole periods */
 
 /* Motor position (counts, 8 fraction bits) or effort (per mille) = command * SCALE * 2^-SHIFT */
 #define SM_AXIS_SCALE {671088640}
