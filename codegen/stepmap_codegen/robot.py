@@ -18,6 +18,7 @@ AXES = 2  # motors of a board
 MOST_LATE = 0.08  # s; to the firmware's supervisor measurements of 0.1 s are stale
 MOST_AHEAD = 3  # periods; each costs a board one more prediction a tick
 KEYS = ("axes", "late")  # of [board]
+LARGEST = 1e9  # of what is said of an axis
 MS = 1.024  # the motor loop's unit of time [ms]
 SHIFT = 17
 UNIT = 2**SHIFT / 256  # effort a Q8 count
@@ -49,8 +50,8 @@ def read_axes(table: Table, program: Program) -> list[Axis]:
         entry.only([field.name for field in fields(Axis)])
         values = {key: entry.number(key) for key in entry}
         for key, value in values.items():
-            if not value > 0:
-                raise entry.error(f"must be positive, got {value:g}", key)
+            if not 0 < value <= LARGEST:
+                raise entry.error(f"must be positive and at most {LARGEST:g}, got {value:g}", key)
         made.append(Axis(**values))
     return made
 

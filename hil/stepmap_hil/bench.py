@@ -215,10 +215,11 @@ class Bench(Conductor):
         if running:
             self._begin_faults()
         begun, before = time.perf_counter(), len(self.run.rows)
+        self._collect(running)
         moment = Moment(self.time, begun, jitter, self.plant.readings(), self.plant.coordinates.copy())
         late = jitter > 0.5e3 * self.period  # a camera has a newer frame soon; to look at this one delays that, too
         if late or self.glances.busy:
-            self.run.misses += running
+            self._miss(running)
         elif not self.lost:
             self.glances.look(self.plant, moment)
         if running:
@@ -230,6 +231,16 @@ class Bench(Conductor):
         heard = len(self.run.rows) > before
         self.quiet = 0 if heard else self.quiet + 1
         return self.last if heard else None
+
+    def _collect(self, running: bool) -> None:
+        """Takes a frame that has been read."""
+        frame = self._frame()
+        if frame is not None:
+            self._hand_on(*frame, running)
+
+    def _miss(self, running: bool) -> None:
+        """A deadline; nobody keeps one where the board has ended the run."""
+        self.run.misses += running and not self.run.ended
 
     def _frame(self) -> tuple[Moment, Seen] | None:
         """What has been seen; nothing from when the sensor is gone."""
@@ -264,9 +275,7 @@ class Bench(Conductor):
 
     def _measure(self, running: bool) -> None:
         """Sends measurements that are due, and in lock-step hears what the board makes of them."""
-        frame = self._frame()
-        if frame is not None:
-            self._hand_on(*frame, running)
+        self._collect(running)
         while self._pending and self._pending[0].due <= self.time + 1e-9:
             look = self._pending.popleft()
             if self.run.mode == "realtime":
@@ -276,7 +285,7 @@ class Bench(Conductor):
             heard = self.session.tick(look.words, look.seen.valid)
             now = time.perf_counter()
             answered = self._sure = bool(heard) and heard[-1].sequence == self.session.sequence
-            self.run.misses += running and not answered
+            self._miss(running and not answered)
             for message in heard[:-1] if answered else heard:
                 self._keep(message, None, running)
             if answered:
@@ -326,11 +335,11 @@ class Bench(Conductor):
         for message in self.session.ticks():
             look = self._unanswered.pop(message.sequence, None)
             late = 0.0 if look is None else now - self._begun - look.due
-            self.run.misses += running and late > self.period
+            self._miss(running and late > self.period)
             self._keep(message, look, running, 0.0 if look is None else 1e3 * (now - look.moment.begun))
         for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT]:
             del self._unanswered[number]
-            self.run.misses += running
+            self._miss(running)
         # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
         if self.injector is None or not self.injector.cuts:
             self._beat = self.session.told() or self._beat

@@ -28,7 +28,7 @@ from stepmap_hil import results, sensors
 from stepmap_hil import run as running
 from stepmap_hil.bench_progress import part_done, progress
 from stepmap_hil.faults import offered as by_hand_faults
-from stepmap_hil.faults import read_faults
+from stepmap_hil.faults import read_faults, require_known
 from stepmap_hil.flash import flash_emulated
 from stepmap_hil.live_watch import live as live_page
 from stepmap_hil.logbook import STOPPED, Run
@@ -101,6 +101,7 @@ def bench(
         wrong = read_faults(faults) if faults is not None else ()
         place = read_rig(rig_file) if rig_file is not None else RigFile()
         _require_possible(place, faults)
+        require_known(wrong, [name for name, _ in job.system.sensor_channels], len(job.system.kinematic))
         board_name = board.value if board is not None else place.board or "native"
         port, key = port or place.port, key or place.key
         timing = "realtime" if place.real else mode.value

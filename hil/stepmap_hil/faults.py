@@ -30,6 +30,7 @@ REASONS = [*(reason.name.lower() for reason in Reason), "model"]
 STATES = ("running", "stopped", "fault", "idle", "refused")
 KEYS = ("kind", "at", "for", "count", "value", "frames", "channels", "axis", "expect")
 STOP = 0.25  # s without a measurement until the robot stands (docs/supervisor.md)
+LARGEST = {"jump": 100.0, "encoder": 1e9}  # m, counts
 VALUES = {"jump": 0.3, "delayed": 0.01, "encoder": 20000.0, "brown_out": 0.5}  # m, s, counts, part of the schedule
 
 
@@ -102,9 +103,11 @@ def _fault(table: Table) -> Fault:
         raise table.error(f"must be above 0 and at most 1 for {kind}, got {value:g}", "value")
     if kind == "delayed" and value is not None and not 0 < value <= 1:
         raise table.error(f"must be a delay above 0 and at most 1 s, got {value:g}", "value")
-    channels = tuple(table.entries.get("channels", ()))
-    if not all(isinstance(name, str) for name in channels):
-        raise table.error("expected names of channels", "channels")
+    if kind in LARGEST and value is not None and not abs(value) <= LARGEST[kind]:
+        raise table.error(f"must be within ±{LARGEST[kind]:g} for {kind}, got {value:g}", "value")
+    channels = table.entries.get("channels", [])
+    if not isinstance(channels, list) or not all(isinstance(name, str) for name in channels):
+        raise table.error("expected a list of names of channels", "channels")
     made = Fault(
         kind,
         at,
@@ -112,7 +115,7 @@ def _fault(table: Table) -> Fault:
         count,
         value,
         table.choice("frames", list(FRAMES), "measurement"),
-        channels,
+        tuple(channels),
         table.whole("axis", 0),
     )
     return Fault(**{**vars(made), "expect": _expectation(table, made)})

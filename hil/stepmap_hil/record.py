@@ -28,7 +28,7 @@ KINDS: dict[type, dict[str, Any]] = {
     list: {"type": "array", "items": {"type": "number"}},
 }
 LIBRARY = "stepmap"
-DAMAGED = (McapError, EOFError, ValueError, AssertionError, LookupError, MemoryError, struct.error)
+DAMAGED = (McapError, EOFError, ValueError, AssertionError, LookupError, OverflowError, MemoryError, struct.error)
 """What the reader raises at the end of a cut file, or in the middle of a damaged one."""
 
 
@@ -135,13 +135,17 @@ def read(path: Path) -> Recording:
             for attachment in _quietly(NonSeekingReader(file).iter_attachments()):
                 made.attachments[attachment.name] = attachment.data
         with path.open("rb") as file:
-            for _, channel, message in _quietly(NonSeekingReader(file).iter_messages(log_time_order=False)):
-                made.entries.append(Entry(channel.topic, message.log_time * 1e-9, json.loads(message.data)))
+            made.entries.extend(_quietly(_entries(file)))
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     if "run" not in made.about:
         raise ModelError(f"{path} is no recording of a run, or nothing was written to it")
     return made
+
+
+def _entries(file: IO[bytes]) -> Iterator[Entry]:
+    for _, channel, message in NonSeekingReader(file).iter_messages(log_time_order=False):
+        yield Entry(channel.topic, message.log_time * 1e-9, json.loads(message.data))
 
 
 def _quietly(items: Iterator[Any]) -> Iterator[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stepmap import jobs
-from stepmap.errors import ModelError
+from stepmap.errors import JobError, ModelError, StepmapError
 from stepmap.jobs import Job
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
@@ -46,6 +48,10 @@ class Story:
     sent: list[dict[str, Any]]
 
 
+DAMAGED = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What there is in place of a run's content."""
+
+
 @contextmanager
 def job_file(recording: Recording, path: Path) -> Iterator[Path]:
     """The job of a recording as a file, while the block runs; `path` is for messages."""
@@ -64,6 +70,17 @@ def job_file(recording: Recording, path: Path) -> Iterator[Path]:
 def story(path: Path) -> Story:
     """What a recording tells; raises ModelError where it is none, or where this version makes another controller."""
     recording = read(path)
+    try:
+        return _told(recording, path)
+    except JobError as error:
+        raise ModelError(f"{path} is damaged: {error}") from None
+    except StepmapError:
+        raise
+    except DAMAGED as error:
+        raise ModelError(f"{path} is damaged: {error}") from error
+
+
+def _told(recording: Recording, path: Path) -> Story:
     about = recording.about["run"]
     with job_file(recording, path) as file:
         job = jobs.load(file)

@@ -115,6 +115,9 @@ def test_a_robot_whose_telemetry_gets_lost_goes_on(tmp_path: Path) -> None:
         ('[[fault]]\nkind = "stuck"\nwhen = 3\n', 3, "no key is called 'when'"),
         ("[faults]\n", 1, "no key is called 'faults'"),
         ('[[fault]]\nkind = "occluded"\nchannels = [1]\n', 3, "names of channels"),
+        ('[[fault]]\nkind = "occluded"\nchannels = "xr"\n', 3, "a list of names of channels"),
+        ('[[fault]]\nkind = "jump"\nvalue = 1e300\n', 3, "must be within ±100 for jump"),
+        ('[[fault]]\nkind = "encoder"\nvalue = -1e12\n', 3, "must be within ±1e\\+09 for encoder"),
         ("[[fault\n", 1, "not valid TOML"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -120,3 +122,61 @@ def test_frames_that_come_while_one_is_read_are_missed(monkeypatch: pytest.Monke
     monkeypatch.setattr(Slow, "seconds", 0.045)
     run = closed_loop(replace(rig(ticks=40), mode="realtime"), None, quiet)
     assert run.misses >= 0.4 * len([row for row in run.rows if row.running])
+
+
+def test_a_frame_that_is_read_is_taken_before_the_next(plant: Plant) -> None:
+    """However late that is asked for: it is there, and the camera is free."""
+    sensor = Slow(np.zeros(4), 1)
+    glances = Glances(sensor, aside=True)
+    for k in range(3):
+        then = moment(plant, at=1.0 + k)
+        glances.look(plant, then)
+        time.sleep(5 * SLOW)
+        found = glances.seen()
+        assert found is not None
+        assert found[0] is then
+        assert not glances.busy
+    glances.close()
+
+
+def test_an_interrupt_at_any_time_leaves_no_lock() -> None:
+    """Thousands of them while frames are asked for, waited for and taken; closing then takes no longer than a frame."""
+    code = """
+import random, signal, time
+from types import SimpleNamespace
+from stepmap_hil.glances import Glances, Moment
+from stepmap_hil.sensors import Seen
+
+class Eye:
+    def expose(self, plant):
+        return 0
+    def read(self, exposed, at):
+        time.sleep(2e-4)
+        return Seen([], 0)
+    look = unplug = close = None
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+chance = random.Random(1)
+longest = 0.0
+for _ in range(3000):
+    glances = Glances(Eye(), aside=True)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, 2e-3))
+        while True:
+            if not glances.busy:
+                glances.look(None, Moment(0.0, 0.0, 0.0, None, None))
+            glances.wait(1e-4)
+            glances.seen()
+    except KeyboardInterrupt:
+        pass
+    begun = time.perf_counter()
+    glances.close()
+    longest = max(longest, time.perf_counter() - begun)
+print(longest)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert float(done.stdout) < 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -104,6 +105,25 @@ def test_what_is_left_of_a_cut_file_is_read(part: float, recording: Path, tmp_pa
     assert 0 < len(entries) <= len(all_of_them)
     assert entries == all_of_them[: len(entries)]
     assert story(cut).closed.ended == "the recording ends here"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_file_is_read_as_far_as_it_is_whole_or_refused(seed: int, recording: Path, tmp_path: Path) -> None:
+    """Some bits turned over, anywhere: never another error than one that names the file."""
+    chance = random.Random(seed)
+    content = bytearray(recording.read_bytes())
+    for _ in range(1 + 3 * (seed % 4)):
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    damaged = tmp_path / "damaged.mcap"
+    damaged.write_bytes(content)
+    try:
+        rows = len(story(damaged).closed.rows)
+    except ModelError as error:
+        rows, said = 0, str(error)
+    else:
+        said = str(damaged)
+    assert str(damaged) in said
+    assert rows <= len(story(recording).closed.rows)
 
 
 @pytest.mark.parametrize("content", [b"", b"no recording", b"\x89MCAP0\r\n"])

@@ -66,10 +66,12 @@ class Child:
         """As the shell counts: negative for a signal; None while the process runs."""
         # An interrupt in the middle of Popen.poll leaves its lock taken, and nothing could wait for the process any
         # more; this is asked often, so that only a process that has ended comes to it.
-        looking = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        if self._process.returncode is None and os.waitid(os.P_PID, self.pid, looking) is None:
+        if self._process.returncode is None and hasattr(os, "waitid") and self._runs():  # macOS: since Python 3.13
             return None
         return self._process.poll()
+
+    def _runs(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def wait(self, timeout: float) -> int:
         """The exit code, once the process has ended by itself."""
