@@ -39,6 +39,7 @@ from stepmap_hil.session import VIRTUAL, Actuators, Sent
 SUBSTEPS = 4
 SETTLE = 10  # ticks at rest between arming and running
 AFTER = 15  # ticks that are watched after the board has ended a run
+LONGEST = 0.006  # s, for which motors keep their efforts so that an emulator may rest
 SILENT = 10  # ticks without telemetry after which the board is asked what it is doing
 OPTIONS = {"lockstep": VIRTUAL, "realtime": ("virtual_io",)}
 
@@ -90,6 +91,7 @@ class Bench(Conductor):
         self._begun = time.perf_counter()
         self._beat: Message | None = None
         self._sure = True  # the board answers encoders
+        self._took = 0.0  # s, the last exchange of encoders and efforts in real time
         self._unanswered: dict[int, _Look] = {}  # in real time: by sequence
         self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
         self._path: list[tuple[float, Array]] = []  # of the robot while running
@@ -300,16 +302,14 @@ class Bench(Conductor):
         return 1
 
     def _follow_clock(self, left: int, running: bool) -> int:
-        """Asks for efforts, and lets the motors turn with them until it is time; how many parts of a period that took.
+        """Lets the motors turn until it is time, and asks for their next efforts; how many parts of a period that took.
 
-        An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer, and
-        for as long again, so that the emulator leaves the computer some time for the rest.
+        A command belongs to the time of the last encoders, so they are told at the end of a period, before the next
+        look. An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer,
+        and for as long again up to LONGEST, so that the emulator leaves the computer some time for the rest.
         """
         part = self.period / self.substeps
-        begun = time.perf_counter()
-        self._ask_efforts()
-        self._hear(running)
-        count = min(max(1, ceil(2 * (time.perf_counter() - begun) / part)), left)
+        count = min(max(1, ceil(min(2 * self._took, LONGEST) / part)), left)
         until = self.time + count * part
         while self.glances.wait(self._left(until)):
             self._measure(running)
@@ -317,6 +317,10 @@ class Bench(Conductor):
         count = min(count + int(1e-3 * late / part), left)
         self._turn(count)
         self.session.pass_time(count * part)
+        begun = time.perf_counter()
+        self._ask_efforts()
+        self._took = time.perf_counter() - begun
+        self._hear(running)
         return count
 
     def _ask_efforts(self) -> None:

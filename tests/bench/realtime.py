@@ -13,7 +13,8 @@ A list of rows
     tracking_rms_m
 
 Ends with exit code 1 where a run ended early, or the 99th percentile of its latency is a period or more. Nothing else
-should run meanwhile. Runs of an emulated chip may end early on a shared machine: it is measured, and does not count.
+should run meanwhile. An emulated chip and a rendered Kinect together want more than two cores: they are measured, and
+may fail.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OUTPUT = ROOT / "build" / "bench"
 JOB = ROOT / "examples" / "suspended_mass.toml"
 PERIOD_MS = 1e3 / 30
 RUNS = (("native", "gaussian"), ("native", "kinect"), ("stm32f405", "gaussian"), ("stm32f405", "kinect"))
-COUNTS = "native"
+MAY_FAIL = ("stm32f405", "kinect")
 KEPT = ("ended", "ticks", "deadline_misses", "latency_ms", "jitter_ms", "tracking_rms_m")
 Row = dict[str, Any]
 
@@ -45,7 +46,7 @@ def main(seconds: float = 60.0) -> int:
     rows = [measure(board, sensor, seconds) for board, sensor in RUNS]
     write_whole(OUTPUT / "realtime.json", (json.dumps(rows, indent=1) + "\n").encode())
     Console(width=120).print(table(rows))
-    return 0 if all(held(row) for row in rows if row["board"] == COUNTS) else 1
+    return 0 if all(held(row) for row in rows if (row["board"], row["sensor"]) != MAY_FAIL) else 1
 
 
 def held(row: Row) -> bool:

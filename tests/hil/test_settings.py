@@ -40,6 +40,8 @@ def test_what_the_main_job_says() -> None:
         ("bench", "jitter = -0.001", "bench.jitter: must be at least 0 s"),
         ("bench", "jitter = 1e300", "bench.jitter: must be 0 to 1 s"),
         ("bench", "jitter = nan", "bench.jitter: must be finite"),
+        ("bench", "latency = -0.001", "bench.latency: must be at least 0 s"),
+        ("bench", "latency = 2", "bench.latency: must be 0 to 1 s"),
         ("bench.plant", "step = 0", "bench.plant.step: must be 1e-05 to 1 s"),
         ("bench.plant", "step = 1e-300", "bench.plant.step: must be 1e-05 to 1 s"),
         ("bench.plant", "step = -1", "bench.plant.step: must be 1e-05 to 1 s"),
