@@ -1,7 +1,7 @@
 # Development of stepmap. `make help` lists the targets.
 
 PYTHON ?= python3# creates .venv; 3.11 or newer
-JOBS ?= auto# parallel test processes
+JOBS ?= $(shell echo $$(($$(nproc) + 1)))# parallel test processes; one more than cores, as tests often wait for boards
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench soak lock clean
+.PHONY: help setup system demo test check bench flood soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,13 +40,17 @@ test: check ## run all checks, then all tests
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh
 
-bench: setup ## measure the core, the optimizer, the generated code, the firmware, the Kinect and real time
+bench: setup ## measure the core, the optimizer, the generated code, the firmware, the Kinect, real time and floods
 	$(BIN)/python tests/bench/core.py
 	$(BIN)/python tests/bench/optimal.py
 	$(BIN)/python tests/bench/codegen.py
 	$(BIN)/python tests/bench/firmware.py
 	$(BIN)/python tests/bench/depth.py
 	$(BIN)/python tests/bench/realtime.py
+	$(BIN)/python tests/bench/flood.py
+
+flood: setup ## a minute of keyless bytes at full line rate for each attack, on emulated boards that run
+	$(BIN)/python tests/bench/flood.py
 
 soak: setup ## an hour of the bench in lock-step with random faults
 	$(BIN)/python -m tests.hil.soak

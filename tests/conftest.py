@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 import stepmap as sm
+from tests import turns
 from tests.mechanisms import Case, case
 
 # The same examples in every run: a failure is a failure for everyone, and compiled libraries are found in the cache.
@@ -19,6 +22,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-generated", action="store_true", help="write firmware/generated anew instead of comparing with it"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """A test of real time has the machine to itself: the other processes of this run wait with their next test."""
+    if not hasattr(item.config, "workerinput"):  # there are no others
+        return (yield)
+    shared = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
+    with turns.turn(shared, alone=item.get_closest_marker("realtime") is not None):
+        return (yield)
 
 
 @pytest.fixture(scope="session", params=sm.systems.names())

@@ -20,6 +20,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from pymavlink.generator import mavgen, mavparse
 ROOT = Path(__file__).resolve().parents[1]
 XML = ROOT / "firmware" / "dialect" / "stepmap.xml"
 MODULE = "stepmap_dialect"
+PATIENCE = 300.0  # s for another process that generates the same; it takes two on a quiet machine
 
 
 def run(language: str, output: Path) -> None:
@@ -65,8 +67,17 @@ def only_one(folder: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    path = folder.parent / f".{folder.name}.lock"
+    with path.open("w") as lock:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    sys.exit(f"waited {PATIENCE:g} s for another process that holds {path}: end it and try again")
+                time.sleep(0.05)
         yield
 
 
@@ -134,7 +145,7 @@ def example() -> tuple[bytes, list[tuple[str, str]]]:
         spec.loader.exec_module(module)
     mav = module.MAVLink(io.BytesIO(), srcSystem=255, srcComponent=1)
     mav.seq = 7
-    mav.signing.secret_key = hmac.digest(bytes(range(32)), b"stepmap link", "sha256")
+    mav.signing.secret_key = hmac.digest(bytes(range(32)), b"stepmap link" + bytes(range(12)), "sha256")
     mav.signing.link_id = 0
     mav.signing.timestamp = 36_000_000_000_000  # 2026-05-30
     mav.signing.sign_outgoing = True
@@ -162,9 +173,9 @@ little endian, fields lie in the order of the tables below.
 | bytes | meaning |
 |---|---|
 | 0 | start, 0xFD |
-| 1 | length of the payload, n; zeros at its end are left out, but for the first byte |
+| 1 | length of the payload, n, at least 1; zeros at its end are left out, but for the first byte |
 | 2 | 1 where the frame is signed, else 0; frames with any other bit are ignored |
-| 3 | 0 |
+| 3 | 0; frames with anything else are ignored |
 | 4 | sequence, counts the frames of a sender |
 | 5, 6 | system and component of the sender: boards are 1 … 254, the host is 255 |
 | 7 … 9 | message id |
@@ -174,6 +185,12 @@ little endian, fields lie in the order of the tables below.
 
 A message with `target_system` is taken by that system only, or by all where it is 0. Nobody takes what it sent itself.
 
+A board takes the header of a frame, ten bytes with the id of one of the messages below, for its start wherever it
+comes: it ends a frame that was begun before, which therefore holds up nothing. No frame to a board may have such bytes
+in it. By chance numbers look like that once in 10^13 places; a schedule that does is uploaded in chunks that end within
+them. A frame whose last byte comes more than 100 ms later than the line needs for it is given up, but not in virtual
+time, where a host may think for long.
+
 ## Signature
 
 | bytes | meaning |
@@ -182,17 +199,72 @@ A message with `target_system` is taken by that system only, or by all where it 
 | 1 … 6 | timestamp, in units of 10 µs since 2015-01-01 |
 | 7 … 12 | first 48 bits of SHA-256(link key, frame from byte 0 to the checksum, bytes 0 … 6 of this block) |
 
-The link key is HMAC-SHA-256(key, "stepmap link"), the upload key HMAC-SHA-256(key, "stepmap upload"), with the 32 bytes
-of the key file.
+The link key is HMAC-SHA-256(key, "stepmap link" id), the upload key HMAC-SHA-256(key, "stepmap upload" id), with the 32
+bytes of the key file and the 12 bytes of the board's id, which follow the words without anything in between. So each
+board has keys of its own, and a frame that was signed for one is a forgery to every other, also where they were built
+with the same key file and have the same system id. A board tells its id in its heartbeats. Anyone can tell a false one,
+but cannot sign with the keys that follow from it: a host believes an id when the heartbeat's signature is right, and
+stays with the board that answers its first PING. A message to all systems, target 0, is still signed for one board, and
+taken by that one only.
 
 A frame is taken only if its signature is right and its timestamp is above the last one of the same sender and link.
 HEARTBEAT is the one exception: it is heard unsigned, but changes nothing. One with a wrong signature is refused. The
 board keeps timestamps over resets, so that what was recorded before does nothing afterwards. Whoever takes a frame goes
 on with timestamps above that frame's: a board without a clock and a host whose clock is late come together after one
-frame in either direction. A host speaks first, with PING, and believes what a board signed when that is answered: all
-that was recorded before has lower timestamps than the answer.
+frame in either direction. A host waits for a heartbeat, speaks with PING, and believes what a board signed when that is
+answered: all that was recorded before has lower timestamps than the answer.
+
+What this protects against, and what not:
+
+| attempt, by someone at the line without the key | what happens |
+|---|---|
+| send commands, measurements or schedules | refused: forged |
+| send again what was recorded at this board, also after a reset | refused: replayed |
+| send to a board what was recorded at another with the same key | refused: forged |
+| change frames on their way, cut them or add noise | refused: damaged or forged |
+| pretend to be a board | not believed by a host with the key; one without shows it |
+| listen | possible: nothing is encrypted |
+| cut the line, or keep it busy | possible: the board stops by itself when it hears nothing valid |
+| hand all bytes on to another board, far away | possible: a signature says which board speaks, not where it is |
+| read the key out of a chip | possible with access to the board: then all boards with that key file are open |
+
+## Size and time
+
+A controller may have as many states, measured values and commands as [STEPMAP_LIMIT](#stepmap_limit) says; a larger one
+is refused by `stepmap generate`. Arrays are the last field of their message, and zeros at the end of a payload are not
+sent, so a frame is as long as its job needs. At 460800 baud, 10 bits per byte, a byte takes 21.7 µs:
+
+{sizes}
+On the bench an exchange of VIRTUAL_ENCODER and VIRTUAL_ACTUATOR comes on top, usually four per tick; motors of a real
+robot need none. Both directions of the line are in use at the same time.
 
 """
+
+
+BAUD = 460800
+AROUND = 10 + 2 + 13  # bytes of a frame besides its payload: header, checksum, signature
+JOBS = {"suspended mass": (8, 4, 2), "the largest": None}  # states, measured values, commands
+TICK = {  # messages of a tick, and which of those they carry
+    "MEASUREMENT": slice(1, 2),
+    "TELEMETRY": slice(0, 3),
+    "VIRTUAL_ENCODER": slice(2, 3),
+    "VIRTUAL_ACTUATOR": slice(2, 3),
+}
+
+
+def line_times(messages: list[Any]) -> list[str]:
+    """A table of what a tick takes on the line."""
+    by_name = {message.name: message for message in messages}
+    rows = []
+    for name, counts in JOBS.items():
+        told = []
+        for kind, role in TICK.items():
+            last = by_name[kind].ordered_fields[-1]
+            used = last.array_length if counts is None else sum(counts[role])
+            size = AROUND + last.wire_offset + used * last.type_length
+            told.append(f"{size} bytes, {10e3 * size / BAUD:.1f} ms")
+        rows.append([name, *told])
+    return table(["job", *TICK], rows)
 
 
 def wire_document() -> str:
@@ -212,10 +284,16 @@ def wire_document() -> str:
     for enum in dialect.enum:
         lines += enum_part(enum)
     frame, parts = example()
-    lines += ["## Example", "", "The host asks board 1 to arm; the key is 00 01 02 … 1f.", "", "```text"]
+    lines += [
+        "## Example",
+        "",
+        "The host asks board 1 to arm; the key is 00 01 02 … 1f, the board's id 00 01 02 … 0b.",
+        "",
+        "```text",
+    ]
     lines += [f"{part:<17}  {word}" for part, word in parts]
     lines += ["```", "", f"In one piece: `{frame.hex()}`", ""]
-    return HEAD + "\n".join(lines)
+    return HEAD.replace("{sizes}", "\n".join(line_times(messages))) + "\n".join(lines)
 
 
 def main() -> None:

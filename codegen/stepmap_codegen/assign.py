@@ -153,6 +153,7 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
         for i in range(len(bits)):
             counted = slice(None) if block.guard is None or i <= block.guard.after else held
             gap = np.abs(values[i] * 2.0 ** -bits[i] - ideal[i])
+            gap = np.where(np.isfinite(gap), gap, 0.0)  # 1/0 and roots of less than 0 have nothing to compare with
             worst[i] = gap[counted].max(initial=0.0)
             if np.broadcast_to(over[i], held.shape)[counted].any():
                 saturated = f"line {i} of block {block.name!r}"

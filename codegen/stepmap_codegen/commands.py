@@ -24,7 +24,7 @@ from stepmap_codegen.assign import WORDS
 from stepmap_codegen.controller import Controller
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
-from stepmap_codegen.size import BOARDS, needs
+from stepmap_codegen.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
 Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]
@@ -60,6 +60,7 @@ def generate(
     with working("reading the job"):
         job, solved = _load(file, build)
         choices = _choices(file, scalar, word, newton, form, board)
+        require_counts(job.system, choices.options.board)
         generation.require(job, choices)
         stage = generation.stage(job, solved, choices, build, _place(out))
         skip = not (force or check) and stage.unchanged()
@@ -165,21 +166,38 @@ def key_figures(made: Controller) -> list[tuple[str, str]]:
     word = "" if made.formats is None else f", words of {made.formats.word} bits"
     rows = [
         ("model", f"{made.digest} ({made.output.scalar.value}{word}, {made.output.form.value})"),
-        ("operations", f"{sum(counts.values())} a tick: {', '.join(f'{n} {k}' for k, n in sorted(counts.items()))}"),
-        ("Newton", f"{made.plant.settings.newton} iterations, error of the map up to {worst[1]:.1e} ({worst[0]})"),
-        ("code", f"about {estimate.code} bytes on a Cortex-M, {estimate.ram} of RAM, {estimate.stack} of stack"),
+        ("operations", f"{sum(counts.values())} per tick: {', '.join(f'{n} {k}' for k, n in sorted(counts.items()))}"),
+        (
+            "Newton",
+            f"{_iterations(made.plant.settings.newton)}, within {worst[1]:.1e} ({worst[0]}) of the converged step",
+        ),
+        (
+            "controller",
+            f"about {estimate.code} bytes of code on a Cortex-M, {estimate.ram} of RAM, {estimate.stack} of stack",
+        ),
         ("schedule", f"{len(made.schedule.rows)} rows, {len(made.schedule.pack())} bytes"),
     ]
     if made.kept is not None:
         rows.insert(1, ("formats", f"kept, those of {made.kept.source}"))
-    for name, memory in BOARDS.items():
-        if name in ("stm32f100", "stm32f405"):
-            flash, ram = needs(estimate, memory)
-            fits = flash <= memory.flash and ram <= memory.ram
-            rows.append((name, f"{100 * flash / memory.flash:.0f} % of flash, {100 * ram / memory.ram:.0f} % of RAM"))
-            if not fits:
-                rows[-1] = (name, rows[-1][1] + ": does not fit")
+    for name in ("stm32f100", "stm32f405"):
+        rows.append((name, _share(estimate, BOARDS[name])))
     return rows
+
+
+def _iterations(newton: int) -> str:
+    """Of the map in the controller; the search for the trajectory has steps of its own."""
+    return f"{newton} iteration{'s' if newton > 1 else ''} per step of the map"
+
+
+def _share(estimate: Estimate, memory: Memory) -> str:
+    """What a whole firmware takes of a chip."""
+    flash, ram = needs(estimate, memory)
+    fits = flash <= memory.flash and ram <= memory.ram
+    parts = [
+        f"{100 * used / there:.0f} % of {there // KIB} KiB of {what}"
+        for used, there, what in ((flash, memory.flash, "flash"), (ram, memory.ram, "RAM"))
+    ]
+    return f"whole firmware about {', '.join(parts)}{'' if fits else ': does not fit'}"
 
 
 def _load(file: Path, build: Path) -> tuple[Job, Stage]:
@@ -207,15 +225,15 @@ def _choices(
 
 def solution(job: Job, stage: Stage) -> tuple[Trajectory, Array]:
     """Trajectory and gains of the stage ``optimize``, which is done now if it has not been."""
-    if stage.unchanged():
-        return optimum.result(stage, job)
-    stage.prepare()
-    with working(f"building {job.system.name}"):
-        job.build()
-    begin = time.process_time()
-    with iterations() as monitor:
-        solution = job.solve(monitor)
-    with working("drawing"):
-        optimum.write(stage, job, solution, time.process_time() - begin)
+    with stage.making() as needed:
+        if not needed:
+            return optimum.result(stage, job)
+        with working(f"building {job.system.name}"):
+            job.build()
+        begin = time.process_time()
+        with iterations() as monitor:
+            solution = job.solve(monitor)
+        with working("drawing"):
+            optimum.write(stage, job, solution, time.process_time() - begin)
     solution.require()
     return solution.trajectory, solution.gains

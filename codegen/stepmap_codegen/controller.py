@@ -44,6 +44,7 @@ from stepmap_codegen.ranges import (
     require_limits,
     schedule_rows,
     simulate,
+    simulate_seeds,
 )
 from stepmap_codegen.robot import Axis, emit_robot, read_axes, read_late
 from stepmap_codegen.schedule import Schedule, emit_schedule, make_schedule
@@ -181,8 +182,8 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     kept = chosen.kept
     require_limits(plant, trajectory)
     program = lower(plant) if kept is None else _kept_program(kept, plant, trajectory, chosen)
-    recording = simulate(program, plant, trajectory, chosen.tube)
-    recordings = [recording, *_more(program, plant, trajectory, chosen.tube)]
+    recordings = _simulated(program, plant, trajectory, chosen.tube)
+    recording = recordings[0]
     ranges = measure(program, recordings, ALIKE if kept is None else 1)
     formats, listed = None, []
     if chosen.scalar is Scalar.FIXED32:
@@ -224,11 +225,11 @@ def _kept_program(kept: Kept, plant: Plant, trajectory: Trajectory, chosen: Opti
     return program
 
 
-def _more(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> list[Recording]:
-    """Further runs: others of the same kind, and many that begin with a first estimate far off."""
+def _simulated(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> list[Recording]:
+    """Runs of ALIKE tubes of the same kind, then many that begin with a first estimate far off."""
     starts = replace(tube, runs=STARTS * tube.runs, seed=tube.seed + 1000, start=FAR, ticks=EARLY)
-    others = [replace(tube, seed=tube.seed + k) for k in range(1, ALIKE)]
-    return [simulate(program, plant, trajectory, t) for t in (*others, starts)]
+    alike = simulate_seeds(program, plant, trajectory, tube, range(tube.seed, tube.seed + ALIKE))
+    return [*alike, simulate(program, plant, trajectory, starts)]
 
 
 def within_limits(program: Program, formats: Formats) -> Program:

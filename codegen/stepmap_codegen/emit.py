@@ -375,6 +375,7 @@ class _Writer:
             return [f"if ({x} > {y}) {{", "  c->lost += lost;", "  return 0;", "}"]
         word = f"{self.formats.word}U"
         narrow = 32 - self.formats.word
+        one = 1 << made.amount if made.op is Op.SIGN else 0  # amounts of others may be negative
         expression = {
             Op.ADD: f"sm_add({x}, {y}, &lost)",
             Op.SUB: f"sm_sub({x}, {y}, &lost)",
@@ -390,7 +391,7 @@ class _Writer:
             Op.SIN: self._moved(f"sm_sin({a}, {made.amount})", narrow),
             Op.COS: self._moved(f"sm_cos({a}, {made.amount})", narrow),
             Op.ABS: f"sm_abs({a}, &lost)",
-            Op.SIGN: f"({a} > 0 ? {1 << made.amount} : {a} < 0 ? -{1 << made.amount} : 0)",
+            Op.SIGN: f"({a} > 0 ? {one} : {a} < 0 ? -{one} : 0)",
         }[made.op]
         if not needed:  # only its saturation counts
             return [f"(void){expression};"]

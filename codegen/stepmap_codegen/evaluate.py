@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -30,16 +31,41 @@ FLOAT: dict[int, Callable[..., Array]] = {
 }
 
 
-class FloatMachine:
-    """Fields (count, runs) in floating point; remembers the range of every field and the magnitudes of every line."""
+@dataclass(frozen=True)
+class Magnitudes:
+    """Ranges of fields, their least magnitudes, and the largest magnitude of every line of every block."""
 
-    def __init__(self, program: Program, fields: Array, dtype: type = np.float64) -> None:
-        self.program, self.dtype = program, dtype
+    low: Array
+    high: Array
+    least: Array
+    seen: Sequence[Array]
+
+
+class FloatMachine:
+    """Fields (count, runs) in floating point; remembers the range of every field and the magnitudes of every line.
+
+    Runs may be of several ``groups`` of equal size, one behind the other, that are remembered apart: one machine for
+    all of them takes little longer than one for a single group.
+    """
+
+    def __init__(self, program: Program, fields: Array, dtype: type = np.float64, groups: int = 1) -> None:
+        self.program, self.dtype, self.groups = program, dtype, groups
         self.fields: Array = np.array(fields, dtype=dtype)
-        self.seen = [np.zeros(len(block.lines)) for block in program.blocks]
-        count = len(program.fields)
-        self.low, self.high, self.least = np.full(count, np.inf), np.full(count, -np.inf), np.full(count, np.inf)
+        self._seen = [np.zeros((groups, len(block.lines))) for block in program.blocks]
+        shape = (groups, len(program.fields))
+        self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
         self._watch([*program.of(Role.STATE), *program.of(Role.COVARIANCE)])
+
+    def magnitudes(self, group: int = 0) -> Magnitudes:
+        """How large everything became in the runs of a group."""
+        seen = [block[group] for block in self._seen]
+        return Magnitudes(self._low[group], self._high[group], self._least[group], seen)
+
+    def _grouped(self, values: Array) -> Array:
+        """(groups, lines, runs of a group), without a copy."""
+        shape = (len(values), self.groups, values.shape[1] // self.groups)
+        grouped: Array = values.reshape(shape).swapaxes(0, 1)
+        return grouped
 
     def load(self, indices: Sequence[int], values: Array) -> None:
         """Sets fields from outside, such as measurements."""
@@ -67,20 +93,21 @@ class FloatMachine:
             held &= values[block.guard.small] <= values[block.guard.large]
         early = len(block.lines) if block.guard is None else block.guard.after + 1
         sizes = np.abs(values)
-        for part, seen in ((slice(0, early), sizes[:early]), (slice(early, None), sizes[early:, held])):
-            if seen.size:
-                self.seen[number][part] = np.maximum(self.seen[number][part], seen.max(axis=1))
+        sizes[early:, ~held] = 0.0  # where the guard does not hold, these lines do not count
+        if sizes.size:
+            self._seen[number] = np.maximum(self._seen[number], self._grouped(sizes).max(axis=2))
         for store in block.stores:
             self.fields[store.field] = np.where(held, values[store.line], self.fields[store.field])
         self._watch([store.field for store in block.stores])
         return held
 
     def _watch(self, indices: Sequence[int]) -> None:
-        values = self.fields[indices]
+        values = self._grouped(self.fields[indices])
         if values.size:
-            self.low[indices] = np.minimum(self.low[indices], values.min(axis=1))
-            self.high[indices] = np.maximum(self.high[indices], values.max(axis=1))
-            self.least[indices] = np.minimum(self.least[indices], np.abs(values).min(axis=1))
+            at = (slice(None), indices)
+            self._low[at] = np.minimum(self._low[at], values.min(axis=2))
+            self._high[at] = np.maximum(self._high[at], values.max(axis=2))
+            self._least[at] = np.minimum(self._least[at], np.abs(values).min(axis=2))
 
 
 def float_rule(code: int) -> Callable[..., Array]:

@@ -46,7 +46,11 @@ class Choices:
 
 def read_choices(file: Path) -> Choices:
     """The table [codegen] of a job file; raises JobError with the line of what is wrong."""
-    root = read(file)
+    return choices_in(read(file))
+
+
+def choices_in(root: Table) -> Choices:
+    """The table [codegen] of a job's outermost table."""
     table = root.table("codegen")
     table.only(KEYS)
     usual = Options()
@@ -75,14 +79,9 @@ def _read_formats(table: Table) -> tuple[Kept | None, dict[str, bytes]]:
     """Formats that are kept, and their file by the name the job gives it; none where it names none."""
     if "formats" not in table:
         return None, {}
-    name = table.text("formats")
-    path = Path(table.file).parent / name
+    path, content = table.content("formats")
     try:
-        content = path.read_bytes()
-        return keeping.unpack(content, str(path)), {name: content}
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise table.error(f"{path} cannot be read: {reason}", "formats") from None
+        return keeping.unpack(content, path), {table.text("formats"): content}
     except ModelError as error:
         raise table.error(str(error), "formats") from None
 

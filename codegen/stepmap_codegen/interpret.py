@@ -65,7 +65,7 @@ class IntegerMachine:
         if line.code == ca.OP_CONST:
             return np.asarray(constant(line.constant, f[i], word), dtype=np.int64), none
         if line.code == ca.OP_INPUT:
-            return self.fields[line.field], none
+            return self.fields[line.field].copy(), none  # or a store would change what later stores write
         a = line.arguments
         x = values[a[0]]
         if line.code == ca.OP_NEG:

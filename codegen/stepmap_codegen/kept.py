@@ -230,7 +230,7 @@ def unpack(content: bytes, source: str) -> Kept:
         if document["format"] != FORMAT:
             raise ValueError(f"its format is {document['format']!r}, not {FORMAT!r}")
         return _read(document, source)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ModelError(f"{source} holds no formats: {what}; take the {FILE} that stepmap generate wrote") from None
 

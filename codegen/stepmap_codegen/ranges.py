@@ -14,7 +14,7 @@ from stepmap.errors import ConvergenceError, RangeError
 from stepmap.mechanics import System
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.protocol import Trajectory
-from stepmap_codegen.evaluate import FloatMachine
+from stepmap_codegen.evaluate import FloatMachine, Magnitudes
 from stepmap_codegen.lower import Plant
 from stepmap_codegen.program import Block, Program, Role
 
@@ -43,12 +43,12 @@ class Tube:
 
 @dataclass(frozen=True)
 class Recording:
-    """What went into the controller, tick by tick, and the controller after the last one."""
+    """What went into the controller, tick by tick, and how large everything in it became."""
 
     start: Array  # (fields, runs)
     measurements: Array  # (ticks, channels, runs)
     schedule: Array  # (ticks, entries)
-    machine: FloatMachine
+    magnitudes: Magnitudes
     states: Array  # (ticks + 1, runs, nx): of the plant
     snapshots: Array  # (fields, runs of some ticks): at the beginning of a tick
     map_error: Array  # (nx): of the fixed number of Newton iterations, against the converged step
@@ -74,57 +74,89 @@ class Ranges:
 
 def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> Recording:
     """Closed-loop runs of the program in float64: disturbed starts, noise and jumps; the plant is the map itself."""
-    step, rng = plant.step, np.random.default_rng(tube.seed)
-    x = np.tile(trajectory.x[0], (tube.runs, 1))
+    return simulate_seeds(program, plant, trajectory, tube, [tube.seed])[0]
+
+
+def simulate_seeds(
+    program: Program, plant: Plant, trajectory: Trajectory, tube: Tube, seeds: Sequence[int]
+) -> list[Recording]:
+    """The same for each seed in place of the tube's own; all of them run at once, which takes little longer."""
+    step, chances = plant.step, [np.random.default_rng(seed) for seed in seeds]
+    count = tube.runs * len(chances)
+    firsts = [tube.runs * k for k in range(len(chances))]  # of the runs of each seed
+
+    def drawn(draw: Callable[[np.random.Generator], Array]) -> Array:
+        return np.concatenate([draw(rng) for rng in chances])
+
+    x = np.tile(trajectory.x[0], (count, 1))
     spread = tube.start * np.sqrt(np.diagonal(plant.noise.start))
-    start = first_fields(program, plant, x + rng.standard_normal(x.shape) * spread)
-    machine = FloatMachine(program, start)
+    start = first_fields(program, plant, x + drawn(lambda rng: rng.standard_normal((tube.runs, step.nx))) * spread)
+    machine = FloatMachine(program, start, groups=len(chances))
     noise, shake = np.sqrt(plant.noise.measurement), np.sqrt(np.diagonal(plant.noise.process)).copy()
     shake[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
     schedule = schedule_rows(program, plant, trajectory)[:-1][: tube.ticks]
-    measured, states, error = [], [x], np.zeros(step.nx)
+    shape = (tube.runs, len(noise))
+    measured, states, error = [], [x], np.zeros((len(chances), step.nx))
     snapshots: list[Array] = []
-    state, unseen = program.of(Role.STATE), np.zeros(tube.runs, dtype=int)
+    state, unseen = program.of(Role.STATE), np.zeros(count, dtype=int)
     for tick, row in enumerate(schedule):
-        z = step.system.readings(x[:, : step.nd + step.nk]) + noise * rng.standard_normal((tube.runs, len(noise)))
-        jumps = rng.random((tube.runs, 1)) < tube.jump_rate
-        z = z + jumps * tube.jump * noise * rng.standard_normal(z.shape)
+        z = step.system.readings(x[:, : step.nd + step.nk]) + noise * drawn(lambda rng: rng.standard_normal(shape))
+        jumps = drawn(lambda rng: rng.random((tube.runs, 1))) < tube.jump_rate
+        z = z + jumps * tube.jump * noise * drawn(lambda rng: rng.standard_normal(shape))
         measured.append(z.T)
         machine.load(program.of(Role.MEASUREMENT), z.T)
-        machine.load(program.of(Role.SCHEDULE), np.tile(row[:, None], (1, tube.runs)))
-        before = machine.fields[state, 0]
+        machine.load(program.of(Role.SCHEDULE), np.tile(row[:, None], (1, count)))
+        before = machine.fields[np.ix_(state, firsts)]
         if tick % max(len(schedule) // SNAPSHOTS, 1) == 0:
             snapshots.append(machine.fields.copy())
-        unseen = np.where(rng.random(tube.runs) < tube.gap_rate, tube.gap, np.maximum(unseen - 1, 0))
+        lost = drawn(lambda rng: rng.random(tube.runs)) < tube.gap_rate
+        unseen = np.where(lost, tube.gap, np.maximum(unseen - 1, 0))
         for number, block in enumerate(program.blocks):
             if block.name == "predict":
-                before = machine.fields[state, 0].copy()
+                before = machine.fields[np.ix_(state, firsts)]
             machine.run(number, unseen == 0 if block.name.startswith("update_") else None)
         inputs = machine.fields[program.of(Role.COMMAND)].T
         if tube.process:
-            x = x + shake * rng.standard_normal(x.shape)
+            x = x + shake * drawn(lambda rng: rng.standard_normal((tube.runs, step.nx)))
         try:
-            exact = step.step(before, inputs[0]).x
-            x = np.array([_moved(plant, state, u, tube) for state, u in zip(x, inputs, strict=True)])
+            exact = np.array([step.step(before[:, k], inputs[first]).x for k, first in enumerate(firsts)])
+            x = _moved(plant, x, inputs, tube)
         except ConvergenceError as problem:
             raise RangeError(
                 f"a simulated closed-loop run cannot go on at t = {tick * step.dt:.4g} s: {problem}; the gains do not "
                 "hold the disturbances of [noise]: reduce them, or weigh the state more"
             ) from problem
-        error = np.maximum(error, np.abs(machine.fields[state, 0] - exact))
+        error = np.maximum(error, np.abs(machine.fields[np.ix_(state, firsts)].T - exact))
         states.append(x)
-    return Recording(
-        start, np.array(measured), schedule, machine, np.array(states), np.concatenate(snapshots, axis=1), error
-    )
+    columns = [slice(first, first + tube.runs) for first in firsts]
+    return [
+        Recording(
+            start[:, part],
+            np.array(measured)[:, :, part],
+            schedule,
+            machine.magnitudes(k),
+            np.array(states)[:, part],
+            np.concatenate([shot[:, part] for shot in snapshots], axis=1),
+            error[k],
+        )
+        for k, part in enumerate(columns)
+    ]
 
 
 def _moved(plant: Plant, x: Array, u: Array, tube: Tube) -> Array:
-    """The plant one step later; where a start far off asks for the impossible, as a robot refuses it, it stays."""
+    """All plants one step later; where a start far off asks for the impossible, as a robot refuses it, one stays."""
     try:
-        moved: Array = plant.step.step(x, u).x
+        return plant.step.linearize_many(x, u)[0]  # one compiled call for all of them
     except ConvergenceError:
         if tube.ticks is None:
             raise
+    return np.array([_moved_if_possible(plant, *one) for one in zip(x, u, strict=True)])
+
+
+def _moved_if_possible(plant: Plant, x: Array, u: Array) -> Array:
+    try:
+        moved: Array = plant.step.step(x, u).x
+    except ConvergenceError:
         return x
     return moved
 
@@ -197,7 +229,7 @@ def measure(program: Program, recordings: Sequence[Recording], alike: int = 1) -
     The first ``alike`` recordings are of one kind. Where they disagree about how large a line becomes, its tail is
     long, and it gets as much more room.
     """
-    machines = [recording.machine for recording in recordings]
+    machines = [recording.magnitudes for recording in recordings]
     low, high = np.min([m.low for m in machines], axis=0), np.max([m.high for m in machines], axis=0)
     never = ~np.isfinite(low)
     low, high = np.where(never, 0.0, low), np.where(never, 0.0, high)

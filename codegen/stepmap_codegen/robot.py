@@ -14,7 +14,6 @@ from stepmap_codegen.emit import Scalar
 from stepmap_codegen.formats import Formats
 from stepmap_codegen.program import Field, Program, Role
 
-AXES = 2  # motors of a board
 MOST_LATE = 0.08  # s; to the firmware's supervisor measurements of 0.1 s are stale
 MOST_AHEAD = 3  # periods; each costs a board one more prediction a tick
 KEYS = ("axes", "late")  # of [board]
@@ -108,8 +107,6 @@ def emit_robot(
         f"#define SM_AHEAD {ahead(late, program.period)} /* the same in whole periods */",
         "",
     ]
-    if len(used) > AXES:
-        out += [f"#error {len(used)} commands, and boards have {AXES} motors", ""]
     scales, shifts, steps = [], [], []
     for command, fraction, axis in used:
         factor = 256.0 * axis.counts_per_unit if command.moves else axis.effort_per_unit

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import casadi as ca
 
 from stepmap.errors import ModelError, RangeError
+from stepmap.mechanics import System
+from stepmap_codegen import wire
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.formats import Formats
 from stepmap_codegen.program import Block, Program, Role
@@ -22,17 +24,23 @@ class Memory:
 
     flash: int  # for the image
     ram: int
-    bank: int  # room for an uploaded schedule; 0: it is part of the image
+    bank: int  # room for an uploaded schedule; 0: there is only the one in the image
+    fixed: int = 0  # RAM that every firmware takes there, besides controller and stack: queues, messages, regions
+    stack: int = 0  # RAM that its link script keeps for the stack
     fpu: bool = False
+    motors: int = 2  # with encoders, PORT_AXES of its firmware
 
 
 BOARDS = {  # docs/boards.md; of an ESP32's RAM, what is left to the application
-    "stm32f100": Memory(126 * KIB, 8 * KIB, 0),
-    "stm32f405": Memory(512 * KIB, 128 * KIB, 128 * KIB, fpu=True),
-    "esp32": Memory(1536 * KIB, 320 * KIB, 64 * KIB, fpu=True),
-    "esp32c3": Memory(1536 * KIB, 320 * KIB, 64 * KIB),
+    "stm32f100": Memory(126 * KIB, 8 * KIB, 0, fixed=3152, stack=2 * KIB),
+    # 82 KiB of these are banks and journals for chips whose flash does not answer, such as QEMU's.
+    "stm32f405": Memory(512 * KIB, 128 * KIB, 128 * KIB, fixed=82 * KIB + 3672, stack=8 * KIB, fpu=True),
+    "esp32": Memory(1536 * KIB, 320 * KIB, 64 * KIB, fixed=4 * KIB, stack=8 * KIB, fpu=True),
+    "esp32c3": Memory(1536 * KIB, 320 * KIB, 64 * KIB, fixed=4 * KIB, stack=8 * KIB),
     "native": Memory(1 << 30, 1 << 30, 40 * KIB, fpu=True),
 }
+FIRMWARE_FLASH = 23 * KIB  # everything but the controller and its schedule: link, supervisor, store, ports
+FIRMWARE_STACK = 1300  # below the controller's: loop and interrupts
 # Bytes of Thumb-2 code at -Os, fitted to every block of the catalog's controllers on a Cortex-M3; test_size.py
 # compares them with the compiler. Where a primitive is used often, gcc calls it instead of writing it out.
 STRAIGHT = {
@@ -78,7 +86,6 @@ SOFT = {
     Scalar.FLOAT64: _Float(add=9, mul=17, div=47, other=5, always=2850, waves=5250, waves_stack=730),
 }
 HARD = _Float(add=4.2, mul=4.2, div=4, other=4, always=450, waves=4150, waves_stack=440)  # float32 with an FPU
-FIRMWARE = Memory(24 * KIB, 5 * KIB, 0)  # everything else: link, supervisor, store, ports
 FRAME, LOOP_FRAME = 80, 108  # stack of functions besides the values that are alive; of the loop over rows
 REGISTERS = 24  # of an FPU that hold values
 
@@ -175,6 +182,17 @@ def choose(
     raise RangeError(_advice(program, least, board, memory, rows_fit=rows_fit))
 
 
+def require_counts(system: System, board: str | None) -> None:
+    """Raises ModelError where a system has more than messages carry, or more commands than the board has motors."""
+    wire.require(system)
+    count, motors = wire.commands(system), None if board is None else _memory(board).motors
+    if motors is not None and count > motors:
+        raise ModelError(
+            f"system {system.name!r} has {count} commands (one per force and one per kinematic coordinate), and "
+            f"{board} has {motors} motors: use a system with fewer inputs"
+        )
+
+
 def _memory(board: str) -> Memory:
     if board not in BOARDS:
         raise RangeError(f"board: there is no {board!r}; there are {', '.join(BOARDS)}")
@@ -182,9 +200,12 @@ def _memory(board: str) -> Memory:
 
 
 def needs(s: Estimate, memory: Memory) -> tuple[int, int]:
-    """(flash, RAM) of a whole firmware with this controller."""
-    image = 0 if memory.bank else s.schedule
-    return s.code + image + FIRMWARE.flash, s.ram + s.stack + FIRMWARE.ram
+    """(flash, RAM) of a whole firmware with this controller, as ``stepmap build`` counts them.
+
+    The image always has a schedule of its own, also where another can be uploaded; all room for the stack is taken.
+    """
+    stack = max(memory.stack, s.stack + FIRMWARE_STACK)
+    return s.code + s.schedule + FIRMWARE_FLASH, s.ram + stack + memory.fixed
 
 
 def _fits(s: Estimate, memory: Memory) -> bool:
@@ -195,7 +216,7 @@ def _fits(s: Estimate, memory: Memory) -> bool:
 def _advice(program: Program, s: Estimate, board: str, memory: Memory, *, rows_fit: bool) -> str:
     flash, ram = needs(s, memory)
     asked = []
-    if s.schedule > (memory.bank or memory.flash) or (flash > memory.flash and not memory.bank and s.schedule > s.code):
+    if s.schedule > (memory.bank or memory.flash) or (flash > memory.flash and s.schedule > s.code):
         asked.append("a shorter horizon or a longer time step (fewer rows in the schedule)")
     if rows_fit:
         asked.append("tables instead of straight-line code (--form rows)")

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PORT_AXES 2U /* motors with encoders */
+#define PORT_AXES 2U      /* motors with encoders */
+#define PORT_BOARD_ID 12U /* bytes of a board's id */
 
 /* Why the processor started. */
 typedef enum {
@@ -29,6 +30,9 @@ void port_init(void);
 
 port_reset port_reset_reason(void);
 
+/* PORT_BOARD_ID bytes that no other board has, the same after every start: of the chip where it has a number. */
+const uint8_t *port_board_id(void);
+
 /* Microseconds since start; wraps after 71 minutes. May be called from interrupts. */
 uint32_t port_micros(void);
 
@@ -40,6 +44,12 @@ size_t port_receive(uint8_t *to, size_t room);
 
 /* Received bytes that were lost because nobody took them in time; counts up. */
 uint32_t port_overruns(void);
+
+/* Bits per second of the line, ten to a byte; 0 where bytes come and go at once. */
+uint32_t port_baud(void);
+
+/* Bytes that port_send takes without waiting. */
+size_t port_send_room(void);
 
 /* Sends bytes; returns how many were taken, fewer than `size` where the line stays busy for 20 ms. */
 size_t port_send(const uint8_t *from, size_t size);

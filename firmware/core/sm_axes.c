@@ -5,6 +5,9 @@
 #include "sm_clock.h"
 #include "sm_report.h"
 
+_Static_assert(SM_AXES <= PORT_AXES, "the robot has more motors than the board");
+_Static_assert(PORT_AXES <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many motors");
+
 const sm_motor_config sm_motors[SM_MOTORS] = SM_MOTOR_CONFIGS;
 
 static int32_t encoder(const sm_loop *l, unsigned axis) {
@@ -72,10 +75,14 @@ int32_t sm_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
 void sm_turn_motors(sm_loop *l) {
   const uint32_t clock = port_micros();
   const uint32_t dt = clock - l->motor_us;
-  if (l->virtual_io || dt < SM_MOTOR_US) {
+  if (l->virtual_io || dt < SM_MOTOR_LEAST_US) {
     return;
   }
   l->motor_us = clock;
+  if (l->motion != SM_MOTION_OFF && dt > l->supervisor.config->motor_late_us) {
+    (void)sm_supervise(&l->supervisor, clock, (sm_event){.kind = SM_EVENT_MOTOR_LATE});
+    sm_obey(l);
+  }
   l->motor_longest = dt > l->motor_longest ? dt : l->motor_longest;
   for (unsigned i = 0; i < SM_AXES; i++) {
     port_drive(i, sm_effort(l, i, dt));

@@ -6,7 +6,8 @@
 
 #include "sm_loop.h"
 
-#define SM_MOTOR_US 1000U /* between steps of the motors */
+#define SM_MOTOR_US 1000U      /* between steps of the motors */
+#define SM_MOTOR_LEAST_US 750U /* a board that sleeps wakes up every millisecond, sometimes a little early */
 
 extern const sm_motor_config sm_motors[SM_MOTORS];
 

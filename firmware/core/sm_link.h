@@ -1,7 +1,9 @@
 /* MAVLink 2 frames of the stepmap dialect, signed.
  *
- * Bytes go in, messages come out. The message tables and structures are mavgen's; the framing is not: after a damaged
- * frame it looks again at every byte behind its start, so that noise never costs a frame that arrived whole.
+ * Bytes go in, messages come out. The message tables and structures are mavgen's; the framing is not: every byte may
+ * start a frame, so noise never costs a frame that arrived whole, and never holds one up. A header inside a frame ends
+ * it: that frame was begun and left, or made to hold up others, since none of ours has such bytes in it. So nothing has
+ * to be looked at twice, and the work for a byte is bounded whoever sent it.
  *
  * A frame is taken when its checksum and its signature are right, its timestamp was not used before, also before the
  * last reset, and it is for this system or for all. What has no target, such as heartbeats, is nobody's: it is counted
@@ -27,6 +29,7 @@
 
 #define SM_LINK_STREAMS 4U /* senders whose timestamps are remembered */
 #define SM_LINK_FRAME (MAVLINK_NUM_NON_PAYLOAD_BYTES + MAVLINK_MAX_DIALECT_PAYLOAD_SIZE + MAVLINK_SIGNATURE_BLOCK_LEN)
+#define SM_LINK_BYTES (SM_LINK_FRAME + 64U) /* with the first of the next; the more, the less often they are moved */
 #define SM_LINK_COMPONENT 1U
 
 /* Takes bytes to the line; returns how many it took. */
@@ -63,13 +66,17 @@ typedef struct {
   uint64_t forgotten; /* the highest timestamp of senders that were forgotten for others */
   sm_link_stream streams[SM_LINK_STREAMS];
   sm_link_counts counts;
-  uint16_t filled; /* bytes of `frame` */
+  uint32_t gone;   /* bytes that were held and are dropped */
+  uint16_t begin;  /* where the first byte is … */
+  uint16_t filled; /* … of so many that are held */
   uint16_t done;   /* of them those of the message handed out */
+  uint16_t looked; /* of them those, from the second on, with which no frame can start */
   uint8_t system;
   uint8_t sequence;
   bool has_key;
+  bool pending; /* there may be more in what it has: sm_link_take is to be called again */
   uint8_t key[SM_DIGEST];
-  uint8_t frame[SM_LINK_FRAME];
+  uint8_t bytes[SM_LINK_BYTES];
 } sm_link;
 
 typedef struct {
@@ -81,16 +88,21 @@ typedef struct {
 } sm_message;
 
 /* Starts a link. `system` is that of this board, 1 … 254, else SM_EARGUMENT; `key` the 32 bytes of the key file, NULL for
- * none. The store must be open, and stay where it is. */
-SM_CHECKED int sm_link_start(sm_link *l, sm_store *store, uint8_t system, const uint8_t *key, sm_link_output output,
-                             void *context);
+ * none; `board_id` that of port_board_id: frames for a board with another id are not taken. The store must be open, and
+ * stay where it is. */
+SM_CHECKED int sm_link_start(sm_link *l, sm_store *store, uint8_t system, const uint8_t *key, const uint8_t *board_id,
+                             sm_link_output output, void *context);
 
-/* Takes bytes up to the end of the next message and returns how many. `message->id` is 0 where there was none; go on
- * with the rest of the bytes, also with none of them, until then. */
+/* Takes bytes up to the end of the next message, or of a frame whose signature was checked in vain, and returns how many:
+ * so a call checks one signature at most. `message->id` is 0 where there was no message. While `l->pending` call it again,
+ * with what has come meanwhile, or with nothing: that says that no more is to be had now. */
 size_t sm_link_take(sm_link *l, const uint8_t *from, size_t size, sm_message *message);
 
-/* Gives up a frame that was begun: the line has been silent for so long that its rest will not come. Bytes behind its start
- * are looked at again by the next sm_link_take. Nothing where none was begun. */
+/* Bytes of the frame that was begun and whose end has not come; as far as that is known. 0 where none was begun. */
+size_t sm_link_begun(const sm_link *l);
+
+/* Gives up the frame that was begun: its rest is so late that it will not come. Bytes behind its start are looked at again
+ * by the next sm_link_take. Nothing where none was begun. */
 void sm_link_give_up(sm_link *l);
 
 /* Copies a message into the mavlink_…_t of its id. */

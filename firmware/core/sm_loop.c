@@ -12,16 +12,19 @@
 #define BEAT_US 200000U
 #define LINK_US 1000000U
 #define GONE_US 30000000U /* a host that lets time pass may think for long, but not for ever */
-#define SILENCE_US 50000U /* without a byte: a frame that was begun will not be ended */
-#define CHUNK 64U
+#define LATE_US 100000U   /* beyond what the line takes for it: the rest of a frame that was begun will not come */
 #define STATUS_BEATS 10U  /* heartbeats to a LINK_STATUS */
 #define RESTART_US 20000U /* so that the answer still leaves */
 
 const sm_loop_config sm_loop_defaults = {.system = 1, .key = NULL, .late_us = SM_LATE_US, .watchdog_ms = 500};
 
+enum { OWED_LINK = 1U, OWED_TIMING = 2U, OWED_COMPLAINT = 4U };
+
+/* While real motors are on nothing waits for the line: what it does not take at once is left out. */
 static size_t output(void *context, const uint8_t *from, size_t size) {
-  (void)context;
-  return port_send(from, size);
+  const sm_loop *l = context;
+  const bool waits = l->virtual_io || l->motion == SM_MOTION_OFF;
+  return waits || port_send_room() >= size ? port_send(from, size) : 0U;
 }
 
 void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
@@ -30,8 +33,9 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
   sm_supervisor_start(&l->supervisor, &sm_supervisor_defaults, port_micros());
   sm_store_open(&l->store);
   const int tended = sm_store_tend(&l->store);
-  l->linked = sm_link_start(&l->link, &l->store, config->system, config->key, output, NULL) == 0;
-  sm_upload_start(&l->upload, &l->store, sm_model, config->key, sm_check_schedule);
+  const uint8_t *id = port_board_id();
+  l->linked = sm_link_start(&l->link, &l->store, config->system, config->key, id, output, l) == 0;
+  sm_upload_start(&l->upload, &l->store, sm_model, config->key, id, sm_check_schedule);
   for (unsigned i = 0; i < SM_AXES; i++) {
     sm_motor_start(&l->motors[i], port_encoder(i), 0);
   }
@@ -78,27 +82,47 @@ static void take(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
   }
 }
 
-static bool receive(sm_loop *l) {
-  uint8_t bytes[CHUNK];
-  const size_t count = port_receive(bytes, sizeof bytes);
-  const uint32_t arrived = port_micros();
-  if (count > 0U) {
-    l->byte_us = arrived;
-  } else if (!l->virtual_time &&
-             arrived - l->byte_us > SILENCE_US) { /* one that thinks for long may do so in a frame */
-    sm_link_give_up(&l->link);
+/* A frame that takes far longer than the line would is not ended any more. One that holds up time may think for long,
+ * also in the middle of a frame. */
+static void give_up_late_frame(sm_loop *l, uint32_t clock) {
+  if (l->begun_after != l->link.gone) {
+    l->begun_after = l->link.gone;
+    l->begun_us = clock;
   }
-  size_t done = 0;
-  while (l->linked) {
-    sm_message message;
-    done += sm_link_take(&l->link, bytes + done, count - done, &message);
-    if (message.id == 0U) {
-      break;
+  if (sm_link_begun(&l->link) == 0U) {
+    l->begun_us = clock;
+  } else if (!l->virtual_time && clock - l->begun_us > LATE_US) {
+    const uint32_t baud_1000 = port_baud() / 1000U; /* bits per millisecond, ten to a byte */
+    const uint32_t line_us = baud_1000 != 0U ? 10000U * (uint32_t)sm_link_begun(&l->link) / baud_1000 : 0U;
+    if (clock - l->begun_us > line_us + LATE_US) {
+      sm_link_give_up(&l->link);
     }
-    sm_turn_motors(l); /* to check a signature takes as long as a tick */
-    take(l, &message, arrived);
   }
-  return count > 0U;
+}
+
+/* Takes bytes up to the next message, or up to a signature that was wrong: a turn checks one at most. */
+static bool receive(sm_loop *l, bool *heard) {
+  if (l->chunk_done == l->chunk_size) {
+    l->chunk_size = (uint8_t)port_receive(l->chunk, sizeof l->chunk);
+    l->chunk_done = 0;
+    l->chunk_us = port_micros();
+  }
+  const bool busy = l->chunk_size > 0U || l->link.pending;
+  sm_message message = {.id = 0};
+  if (l->linked) {
+    const size_t left = (size_t)l->chunk_size - l->chunk_done;
+    const size_t taken = sm_link_take(&l->link, l->chunk + l->chunk_done, left, &message);
+    l->chunk_done = (uint8_t)(l->chunk_done + taken);
+    give_up_late_frame(l, l->chunk_us);
+  } else {
+    l->chunk_done = l->chunk_size;
+  }
+  *heard = message.id != 0U;
+  if (*heard) {
+    sm_turn_motors(l); /* to check a signature takes as long as a tick */
+    take(l, &message, l->chunk_us);
+  }
+  return busy;
 }
 
 static void beat(sm_loop *l) {
@@ -108,26 +132,45 @@ static void beat(sm_loop *l) {
     l->faults = (uint16_t)(l->faults + (tended != 0 ? 1U : 0U));
   }
   if (l->beats++ % STATUS_BEATS == 0U) {
+    l->owed = OWED_LINK | OWED_TIMING | (l->complaint != NULL ? OWED_COMPLAINT : 0U);
+  }
+}
+
+/* One of the messages that go with some heartbeats. */
+static void say_owed(sm_loop *l) {
+  const uint8_t first = (uint8_t)(l->owed & -l->owed);
+  l->owed = (uint8_t)(l->owed ^ first);
+  if (first == OWED_LINK) {
     sm_say_link_status(l);
+  } else if (first == OWED_TIMING) {
     sm_say_timing(l);
-    if (l->complaint != NULL) {
-      sm_say_text(l, STEPMAP_SEVERITY_ERROR, l->complaint);
-    }
+  } else {
+    sm_say_text(l, STEPMAP_SEVERITY_ERROR, l->complaint);
+  }
+}
+
+/* What is told by the clock, one message per turn and none in a turn that took one. */
+static void tell(sm_loop *l, uint32_t clock) {
+  if (clock - l->beat_us >= BEAT_US) {
+    l->beat_us = clock;
+    beat(l);
+  } else if (l->owed != 0U) {
+    say_owed(l);
   }
 }
 
 /* What time brings while it is that of the clock; else it passes with messages, or by itself when none come any more. */
 static bool follow_clock(sm_loop *l, uint32_t clock) {
   const uint32_t dt = clock - l->poll_us;
-  const bool due = dt >= SM_MOTOR_US;
+  const bool due = dt >= SM_MOTOR_LEAST_US;
   if (due) {
     l->poll_us = clock;
     l->virtual_us += l->virtual_time ? dt : 0U;
     (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_POLL});
     sm_obey(l);
     sm_turn_motors(l);
+    sm_catch_up(l);
   }
-  sm_catch_up(l);
   if (clock - l->heard_us > LINK_US) {
     l->heard_us = l->virtual_time ? l->heard_us : clock;
     (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_LINK_LOST});
@@ -138,11 +181,11 @@ static bool follow_clock(sm_loop *l, uint32_t clock) {
 
 void sm_loop_turn(sm_loop *l) {
   port_watchdog_feed();
-  bool busy = receive(l);
+  bool heard;
+  bool busy = receive(l, &heard);
   const uint32_t clock = port_micros();
-  if (clock - l->beat_us >= BEAT_US) {
-    l->beat_us = clock;
-    beat(l);
+  if (!heard || clock - l->beat_us >= 2U * BEAT_US) { /* not never, where every turn takes a message */
+    tell(l, clock);
   }
   if (!l->virtual_time || clock - l->heard_us > GONE_US) {
     busy = follow_clock(l, clock) || busy;
@@ -152,7 +195,7 @@ void sm_loop_turn(sm_loop *l) {
   if (l->restarting && clock - l->restart_us >= RESTART_US) {
     port_restart();
   }
-  if (!busy) {
+  if (!busy && l->owed == 0U) {
     port_idle();
   }
 }

@@ -29,6 +29,7 @@
 #include "sm_supervisor.h"
 #include "sm_upload.h"
 
+#define SM_LOOP_CHUNK 64U  /* bytes that are taken off the line at once */
 #define SM_CALIBRATION 64U /* measurements whose mean is where the motors stand */
 
 typedef struct {
@@ -80,7 +81,9 @@ typedef struct {
   uint32_t uptime_ms;
   uint32_t uptime_us; /* the clock at that time */
   uint32_t heard_us;
-  uint32_t byte_us;
+  uint32_t chunk_us;    /* when the bytes of `chunk` were taken off the line */
+  uint32_t begun_us;    /* when the frame that the link waits for was begun … */
+  uint32_t begun_after; /* … after that many bytes of others */
   uint32_t restart_us;
   uint32_t lost_before;                           /* saturations at the begin of the run */
   mavlink_command_ack_t answers[SM_LINK_STREAMS]; /* to the last command of each sender */
@@ -89,6 +92,10 @@ typedef struct {
   sm_motion motion;
   uint32_t told; /* transitions that heartbeats have told */
   uint8_t schedule_name[SM_STORE_NAME];
+  uint8_t chunk[SM_LOOP_CHUNK];
+  uint8_t chunk_size;
+  uint8_t chunk_done; /* bytes of it that the link has */
+  uint8_t owed;       /* messages that go with heartbeats, one bit each */
   bool linked;
   bool has_schedule;
   bool uploaded;

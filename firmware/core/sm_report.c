@@ -4,6 +4,20 @@
 
 #include "sm_select.h"
 
+#define PROTOCOL 2U
+
+_Static_assert(SM_NX <= STEPMAP_LIMIT_STATES, "messages cannot carry so many states");
+_Static_assert(SM_NZ <= STEPMAP_LIMIT_CHANNELS, "messages cannot carry so many measured values");
+_Static_assert(SM_AXES <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many commands");
+_Static_assert(MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN ==
+                       STEPMAP_LIMIT_STATES + STEPMAP_LIMIT_CHANNELS + STEPMAP_LIMIT_COMMANDS &&
+                   MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN == STEPMAP_LIMIT_CHANNELS &&
+                   MAVLINK_MSG_VIRTUAL_ENCODER_FIELD_COUNTS_LEN == STEPMAP_LIMIT_COMMANDS &&
+                   MAVLINK_MSG_VIRTUAL_ACTUATOR_FIELD_EFFORT_LEN == STEPMAP_LIMIT_COMMANDS,
+               "the dialect's arrays are as long as its limits");
+_Static_assert(STEPMAP_LIMIT_CHANNELS <= 16, "channels are bits of 16");
+_Static_assert(MAVLINK_MSG_HEARTBEAT_FIELD_BOARD_ID_LEN == PORT_BOARD_ID, "heartbeats carry the whole id");
+
 void sm_say(sm_loop *l, uint32_t id, const void *payload) {
   const int result = l->linked ? sm_link_send(&l->link, id, payload) : SM_EARGUMENT;
   (void)result; /* what the line did not take is counted there */
@@ -31,7 +45,7 @@ static void say_state(sm_loop *l, sm_state state, sm_reason reason) {
       .state = (uint8_t)state,
       .reason = (uint8_t)reason,
       .start = (uint8_t)port_reset_reason(),
-      .protocol = 1,
+      .protocol = PROTOCOL,
   };
   unsigned flags = SM_FIXED ? STEPMAP_FLAG_FIXED_POINT : 0U;
   flags |= l->config->key != NULL ? STEPMAP_FLAG_HAS_KEY : 0U;
@@ -40,9 +54,11 @@ static void say_state(sm_loop *l, sm_state state, sm_reason reason) {
   flags |= l->virtual_io ? STEPMAP_FLAG_VIRTUAL_IO : 0U;
   flags |= l->virtual_time ? STEPMAP_FLAG_VIRTUAL_TIME : 0U;
   flags |= l->supervisor.calibrated ? STEPMAP_FLAG_CALIBRATED : 0U;
+  flags |= sm_store_room() > 0U ? STEPMAP_FLAG_TAKES_UPLOADS : 0U;
   m.flags = (uint16_t)flags;
   memcpy(m.model, sm_model, sizeof m.model);
   memcpy(m.schedule, l->schedule_name, sizeof m.schedule);
+  memcpy(m.board_id, port_board_id(), sizeof m.board_id);
   sm_say(l, MAVLINK_MSG_ID_HEARTBEAT, &m);
 }
 
@@ -80,15 +96,18 @@ mavlink_telemetry_t sm_telemetry(const sm_loop *l, uint32_t wait_us) {
       .taken = (uint16_t)l->taken,
       .state = (uint8_t)l->supervisor.state,
       .reason = (uint8_t)l->supervisor.reason,
+      .states = SM_NX,
+      .channels = SM_NZ,
+      .commands = SM_AXES,
   };
-  for (unsigned i = 0; i < SM_NZ && i < 8U; i++) {
-    m.innovation[i] = (l->taken >> i & 1U) ? sm_as_word(l->controller.e[i]) : 0;
+  for (unsigned i = 0; i < SM_NX; i++) {
+    m.words[i] = sm_as_word(l->controller.x[i]);
   }
-  for (unsigned i = 0; i < SM_AXES && i < 4U; i++) {
-    m.command[i] = sm_as_word(l->applied[i]);
+  for (unsigned i = 0; i < SM_NZ; i++) {
+    m.words[SM_NX + i] = (l->taken >> i & 1U) ? sm_as_word(l->controller.e[i]) : 0;
   }
-  for (unsigned i = 0; i < SM_NX && i < 16U; i++) {
-    m.estimate[i] = sm_as_word(l->controller.x[i]);
+  for (unsigned i = 0; i < SM_AXES; i++) {
+    m.words[SM_NX + SM_NZ + i] = sm_as_word(l->applied[i]);
   }
   return m;
 }

@@ -24,8 +24,9 @@ void sm_sha256_end(sm_sha256 *s, uint8_t digest[SM_DIGEST]);
 /* The message authentication code of one message. */
 void sm_hmac(const uint8_t key[SM_DIGEST], const void *message, size_t size, uint8_t code[SM_DIGEST]);
 
-/* A key for one purpose only: HMAC(key, purpose). Who knows it does not know the key, nor that of another purpose. */
-void sm_derive(const uint8_t key[SM_DIGEST], const char *purpose, uint8_t derived[SM_DIGEST]);
+/* A key for one purpose and one board only: HMAC(key, purpose, PORT_BOARD_ID bytes of the board's id). Who knows it does
+ * not know the key, nor that of another purpose or another board. */
+void sm_derive(const uint8_t key[SM_DIGEST], const char *purpose, const uint8_t *board_id, uint8_t derived[SM_DIGEST]);
 
 /* Whether two secrets are equal; the time does not depend on where they differ. */
 bool sm_equal(const uint8_t *a, const uint8_t *b, size_t size);

@@ -3,6 +3,11 @@
 #define ONE 256U                        /* 1 with 8 fraction bits */
 #define NIS_LARGEST (UINT32_C(1) << 20) /* so that the mean's sum cannot overflow */
 
+/* Platforms that share their processor with others give another one. */
+#ifndef STEPMAP_MOTOR_LATE_US
+#define STEPMAP_MOTOR_LATE_US 5000U
+#endif
+
 const sm_supervisor_config sm_supervisor_defaults = {
     .hold_us = 200000U,
     .ramp_us = 30000U,
@@ -11,6 +16,8 @@ const sm_supervisor_config sm_supervisor_defaults = {
     .calibration_us = 10000000U,
     .overrun_us = 100000U, /* three ticks of 30 Hz */
     .overrun_limit = 5U,
+    .motor_late_us = STEPMAP_MOTOR_LATE_US, /* the loop is made for 1 ms, and oscillates at 10 */
+    .motor_late_limit = 5U,
     .gated_limit = 10U,
     .nis_limit = 5U * ONE, /* 1 is expected; its mean over 16 ticks of 4 channels spreads by 0.13 */
     .nis_window = 4U,
@@ -72,6 +79,9 @@ static void pass_time(sm_supervisor *s) {
   if (s->overrun_row > 0U && elapsed(s, s->overrun_at_us, c->overrun_us)) {
     s->overrun_row = 0U;
   }
+  if (s->late_row > 0U && elapsed(s, s->late_at_us, c->overrun_us)) {
+    s->late_row = 0U;
+  }
   if (s->fresh && elapsed(s, s->valid_us, c->hold_us)) {
     s->fresh = false;
     if (s->state == SM_STATE_RUNNING) {
@@ -97,6 +107,7 @@ static void begin(sm_supervisor *s, sm_state state, sm_reason reason) {
   s->fresh = false;
   s->at_end = false;
   s->gated_row = 0U;
+  s->late_row = 0U;
   s->nis_sum = ONE << s->config->nis_window;
   s->spread = 0U;
   enter(s, state, reason);
@@ -246,6 +257,22 @@ static void overrun(sm_supervisor *s) {
   }
 }
 
+/* A stop needs the motor loop too: where that stays late the motors are better off. */
+static void motor_late(sm_supervisor *s) {
+  s->motors_late += 1U;
+  s->late_row += 1U;
+  s->late_at_us = s->now_us;
+  if (s->late_row < s->config->motor_late_limit) {
+    return;
+  }
+  s->late_row = 0U;
+  if (moving(s)) {
+    stop(s, SM_REASON_MOTOR_LATE);
+  } else if (s->state == SM_STATE_ARMED || s->state == SM_STATE_STOPPED) {
+    fail(s, SM_REASON_MOTOR_LATE);
+  }
+}
+
 sm_state sm_supervise(sm_supervisor *s, uint32_t now_us, sm_event event) {
   s->now_us = now_us;
   pass_time(s);
@@ -306,6 +333,9 @@ sm_state sm_supervise(sm_supervisor *s, uint32_t now_us, sm_event event) {
     break;
   case SM_EVENT_OVERRUN:
     overrun(s);
+    break;
+  case SM_EVENT_MOTOR_LATE:
+    motor_late(s);
     break;
   }
   return s->state;

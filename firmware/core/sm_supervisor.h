@@ -52,10 +52,11 @@ typedef enum {
   SM_REASON_MOTOR_DRIVER = 19,
   SM_REASON_LINK_LOST = 20,
   SM_REASON_OVERRUN = 21,
-  SM_REASON_WRONG_STATE = 22, /* from here on: commands that were refused, no transitions */
+  SM_REASON_WRONG_STATE = 22, /* to 25: commands that were refused, no transitions */
   SM_REASON_NOT_CALIBRATED = 23,
   SM_REASON_NO_SCHEDULE = 24,
-  SM_REASON_FAR_FROM_START = 25
+  SM_REASON_FAR_FROM_START = 25,
+  SM_REASON_MOTOR_LATE = 26
 } sm_reason;
 
 typedef enum {
@@ -76,7 +77,8 @@ typedef enum {
   SM_EVENT_SCHEDULE_END,
   SM_EVENT_MOTOR_FAULT, /* reason: one of SM_REASON_MOTOR_… */
   SM_EVENT_LINK_LOST,
-  SM_EVENT_OVERRUN /* a tick was not done in time */
+  SM_EVENT_OVERRUN,   /* a tick was not done in time */
+  SM_EVENT_MOTOR_LATE /* the motors waited for more than motor_late_us */
 } sm_event_kind;
 
 /* Fields an event does not name are not read. */
@@ -100,6 +102,8 @@ typedef struct {
   uint32_t calibration_us;   /* longer calibrations have failed */
   uint32_t overrun_us;       /* overruns closer together than this are in a row */
   uint32_t overrun_limit;    /* that many in a row: stop */
+  uint32_t motor_late_us;    /* between two steps of motors that are on; more is late */
+  uint32_t motor_late_limit; /* that many in a row, as of overruns: stop; and again while holding a place: fault */
   uint32_t gated_limit;      /* that many measurements in a row with a gated channel: stop */
   uint32_t nis_limit;        /* of the mean over about 2^nis_window ticks, 8 fraction bits */
   unsigned nis_window;       /* at most 8 */
@@ -125,16 +129,19 @@ typedef struct {
   uint32_t stale;     /* measurements older than one before, repeated, or of an impossible age */
   uint32_t saturated; /* commands */
   uint32_t overruns;
+  uint32_t motors_late;
   uint32_t now_us;     /* of the last event */
   uint32_t entered_us; /* the state */
   uint32_t valid_us;   /* when the last valid measurement was taken; means something while fresh or holding */
   uint32_t ramp_end_us;
   uint32_t overrun_at_us;
+  uint32_t late_at_us;
   uint32_t sequence;    /* of the last measurement, where heard */
   uint32_t nis_sum;     /* mean times 2^nis_window */
   uint32_t spread;      /* of the last tick */
   uint32_t gated_row;   /* measurements in a row with a gated channel */
   uint32_t overrun_row; /* overruns in a row */
+  uint32_t late_row;    /* late steps of the motors in a row */
   bool passed;          /* the self-test */
   bool calibrated;
   bool heard;  /* a measurement since calibration or arming began */

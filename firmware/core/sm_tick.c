@@ -225,7 +225,7 @@ void sm_take_measurement(sm_loop *l, const sm_message *message, uint32_t arrived
     (void)sm_supervise(&l->supervisor, stamp, (sm_event){.kind = SM_EVENT_STALE});
     return;
   }
-  for (unsigned i = 0; i < SM_NZ && i < 8U; i++) {
+  for (unsigned i = 0; i < SM_NZ; i++) {
     l->controller.z[i] = sm_from_word(m.z[i]);
   }
   l->sequence = m.sequence;
@@ -258,7 +258,7 @@ void sm_take_encoders(sm_loop *l, const sm_message *message) {
   sm_obey(l);
   sm_catch_up(l);
   mavlink_virtual_actuator_t answer = {.stamp_us = m.stamp_us};
-  for (unsigned i = 0; i < SM_AXES && i < PORT_AXES; i++) {
+  for (unsigned i = 0; i < SM_AXES; i++) {
     answer.effort[i] = (int16_t)sm_effort(l, i, dt);
   }
   answer.enabled = l->motion != SM_MOTION_OFF;

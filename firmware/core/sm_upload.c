@@ -16,13 +16,14 @@ _Static_assert((int)STEPMAP_RESULT_OK == 0 && (int)STEPMAP_RESULT_ARGUMENT == -S
 _Static_assert(offsetof(mavlink_upload_begin_t, mac) == 8U + 4U + SM_DIGEST + 8U + 2U, "the code covers all before it");
 _Static_assert(sizeof((mavlink_upload_chunk_t *)0)->data % 8U == 0U, "banks are written in units of 8 bytes");
 
-void sm_upload_start(sm_upload *u, sm_store *store, const uint8_t *model, const uint8_t *key, sm_upload_check check) {
+void sm_upload_start(sm_upload *u, sm_store *store, const uint8_t *model, const uint8_t *key, const uint8_t *board_id,
+                     sm_upload_check check) {
   memset(u, 0, sizeof *u);
   u->store = store;
   u->model = model;
   u->check = check;
   if (key != NULL) {
-    sm_derive(key, "stepmap upload", u->key);
+    sm_derive(key, "stepmap upload", board_id, u->key);
     u->has_key = true;
   }
 }

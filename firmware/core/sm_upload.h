@@ -32,8 +32,9 @@ typedef struct {
   uint8_t key[SM_DIGEST];
 } sm_upload;
 
-/* `model` is SM_MODEL_DIGEST of the generated code, `key` as for sm_link_start; both stay where they are. */
-void sm_upload_start(sm_upload *u, sm_store *store, const uint8_t *model, const uint8_t *key, sm_upload_check check);
+/* `model` is SM_MODEL_DIGEST of the generated code, and stays where it is; `key` and `board_id` as for sm_link_start. */
+void sm_upload_start(sm_upload *u, sm_store *store, const uint8_t *model, const uint8_t *key, const uint8_t *board_id,
+                     sm_upload_check check);
 
 /* Takes an upload message and says what to answer; SM_ENONE for any other message. Nothing is
  * written unless `idle`. *activated is set where another schedule is in use from now on: sm_store_schedule

@@ -50,10 +50,11 @@ def key_header(folder):
             raise SystemExit(f"others can read STEPMAP_KEY={key}: chmod 600 it, and make a new key if they may have")
         os.umask(0o077)  # objects and images hold the key
         text = "#define SM_KEY {" + ", ".join(f"0x{digits[i : i + 2]}" for i in range(0, 64, 2)) + "}\n"
-    if not path.is_file() or path.read_text() != text:
+    others = path.is_file() and os.name == "posix" and path.stat().st_mode & 0o077
+    if not path.is_file() or others or path.read_text() != text:
         path.unlink(missing_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(text)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
     return str(folder)
 
 

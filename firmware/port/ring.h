@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct {
   uint8_t *bytes;
@@ -18,7 +19,7 @@ typedef struct {
   volatile uint32_t taken;
 } ring;
 
-/* Inlined everywhere, so that code which runs from RAM while flash is busy calls nothing in flash. */
+/* Inlined everywhere, so that code which runs from RAM while flash is busy, which puts bytes, calls nothing in flash. */
 #define RING_INLINE static inline __attribute__((always_inline))
 
 /* Bytes that wait to be taken. */
@@ -41,9 +42,15 @@ RING_INLINE size_t ring_take(ring *r, uint8_t *to, size_t room) {
   const uint32_t first = r->taken;
   const uint32_t waiting = r->put - first;
   const size_t count = waiting < room ? waiting : room;
+  const uint32_t at = first & (r->room - 1U);
+  const size_t behind = r->room - at; /* bytes up to where the memory begins again */
   atomic_signal_fence(memory_order_acquire);
-  for (size_t i = 0; i < count; ++i) {
-    to[i] = r->bytes[(first + (uint32_t)i) & (r->room - 1U)];
+  if (count == 1U) { /* as interrupts do */
+    *to = r->bytes[at];
+  } else {
+    const size_t first_part = count < behind ? count : behind;
+    memcpy(to, r->bytes + at, first_part);
+    memcpy(to + first_part, r->bytes, count - first_part);
   }
   atomic_signal_fence(memory_order_release);
   r->taken = first + (uint32_t)count;

@@ -28,10 +28,10 @@ from stepmap_hil.glances import Glances, Moment
 from stepmap_hil.injector import Injector
 from stepmap_hil.judge import MOVING, Course, judge
 from stepmap_hil.link import Link
-from stepmap_hil.logbook import STOPPED, Look, Row, Run, Watch, errors, reference
+from stepmap_hil.logbook import STOPPED, Look, Row, Run, Stop, Watch, errors, reference
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.plant import Plant
-from stepmap_hil.reasons import Reason, explain
+from stepmap_hil.reasons import EXPLANATIONS, Reason
 from stepmap_hil.record import Recorder
 from stepmap_hil.sensors import Seen, Sensor, SensorError
 from stepmap_hil.session import VIRTUAL, Actuators, Sent
@@ -150,7 +150,8 @@ class Bench(Conductor):
                 break
             if (over := self._over()) is not None:
                 end = self.time - self.started
-                self.run.ended = self.lost or f"{over[0]}: {explain(Reason[over[1].upper()])}"
+                self.run.ended = self.lost or f"{over[0]}: {EXPLANATIONS[Reason[over[1].upper()]].meaning}"
+                self.run.stop = None if self.lost else Stop(*over, self.time)
                 self.run.broken = bool(self.lost)
                 self.event(self.run.ended)
                 for _ in range(AFTER):
@@ -285,13 +286,12 @@ class Bench(Conductor):
                 self._unanswered[self.session.sequence] = look
                 continue
             heard = self.session.tick(look.words, look.seen.valid)
-            now = time.perf_counter()
             answered = self._sure = bool(heard) and heard[-1].sequence == self.session.sequence
             self._miss(running and not answered)
             for message in heard[:-1] if answered else heard:
                 self._keep(message, None, running)
             if answered:
-                self._keep(heard[-1], look, running, 1e3 * (now - look.moment.begun))
+                self._keep(heard[-1], look, running)  # no latency: nobody waits for the clock
 
     def _move(self, running: bool) -> int:
         """Asks for efforts and lets the motors turn with them, in lock-step; one part of a period is over then."""
@@ -360,7 +360,7 @@ class Bench(Conductor):
         return self._begun + until - time.perf_counter()
 
     def _counts(self) -> list[int]:
-        counts = self.plant.counts[:2]
+        counts = self.plant.counts
         return counts if self.injector is None or self.started is None else self.injector.count(counts, self.plant.nf)
 
     # What is kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -19,12 +18,14 @@ from stepmap.errors import LinkError, ModelError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.jobs.stage import digest_data, digest_sources
+from stepmap.lock import alone
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
 from stepmap_codegen.commands import solution
+from stepmap_codegen.size import require_counts
 from stepmap_hil import build as building
 from stepmap_hil import key as keys
-from stepmap_hil import results, sensors
+from stepmap_hil import results, runs, sensors
 from stepmap_hil import run as running
 from stepmap_hil.bench_progress import part_done, progress
 from stepmap_hil.faults import offered as by_hand_faults
@@ -34,15 +35,13 @@ from stepmap_hil.live_watch import live as live_page
 from stepmap_hil.logbook import STOPPED, Run
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.operators import Terminal, Unattended
+from stepmap_hil.ports import require_port
 from stepmap_hil.priority import keep_time
 from stepmap_hil.record import Recorder
 from stepmap_hil.rig import RigFile, read_rig
 from stepmap_hil.settings import read_settings
 
-NAME = "bench"
 MOST_SECONDS = 3600.0
-MISSED = 0.03  # of all ticks; more in real time says that the computer is too slow
-TOO_SLOW = "this computer is too busy for that in real time. Try --sensor gaussian, --board native or lock-step"
 
 
 class BoardName(Enum):
@@ -87,11 +86,15 @@ def bench(
     ] = False,
     live: Annotated[bool, typer.Option("--live", help="Show the run in a browser, on this computer only.")] = False,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
+    place_of_runs: Annotated[
+        Path | None, typer.Option("--runs", metavar="FOLDER", help="Where runs go; usually <build>/<job>/runs.")
+    ] = None,
 ) -> None:
-    """Run a job on a board that controls a simulated plant; leave FOLDER/<job>/bench.
+    """Run a job on a board that controls a simulated plant; leave a folder in FOLDER/<job>/runs.
 
     Optimizes, generates and builds what has changed, boots the board, uploads the schedule, runs, and writes a
-    recording (MCAP), pictures, summary.json and one HTML report.
+    recording (MCAP), pictures, summary.json and one HTML report. No run replaces another; FOLDER/<job>/bench leads to
+    the latest.
     """
     with working("reading the job"):
         job = jobs.load(file)
@@ -103,7 +106,10 @@ def bench(
         _require_possible(place, faults)
         require_known(wrong, [name for name, _ in job.system.sensor_channels], len(job.system.kinematic))
         board_name = board.value if board is not None else place.board or "native"
+        require_counts(job.system, board_name)
         port, key = port or place.port, key or place.key
+        if port is not None:
+            require_port(port)
         timing = "realtime" if place.real else mode.value
         ticks = job.steps if seconds is None else _ticks(seconds, job.dt)
     controller, generated, source = controller_of(job, file, build)
@@ -118,20 +124,21 @@ def bench(
         "settings": digest_data(repr((settings, seed, port, timing, wrong, ticks, place))),
         "hil": digest_sources("stepmap_hil", ["."]),
     }
-    stage = Stage(NAME, job.name, build, inputs, {"stepmap": stepmap.__version__})
-    stage.prepare()
-    other = _with_banks(rig, generated, secret_file, build) if open_loop and not place.real else None
+    about = {"job": job.name, "mode": timing, "sensor": settings.sensor, "seed": seed, "inputs": inputs}
+    about["stepmap"] = stepmap.__version__
+    compare = open_loop and not place.real
+    if compare and port is None:
+        _with_banks(rig, generated, secret_file, build)  # built now rather than after the run
     offered = [] if place.real else by_hand_faults(motors=bool(job.system.kinematic), reset=port is None)
     with (
-        live_page(f"{job.name} on {board_name}", job, controller, offered)
+        live_page(f"{job.name} on {board_name}", job, controller, offered, clock=timing == "realtime")
         if live
         else nullcontext(Onlooker()) as onlooker,
-        tempfile.TemporaryDirectory(dir=stage.folder.parent) as temporary,
-        _kept(stage, Path(temporary)) as recording,
+        _kept(place_of_runs or runs.folder(build, job.name), board_name, about) as kept,
     ):
-        rig = _flashed(rig, Path(temporary))
-        with Recorder(recording, rig.about(), source.attachments()) as recorder:
-            with progress("closed loop", ticks, controller) as told:
+        rig = _flashed(rig, kept.scratch)
+        with Recorder(kept.recording, rig.about(), source.attachments()) as recorder:
+            with progress("closed loop", ticks, controller) as told, recorder.telling_why():
                 if place.real:
                     with Unattended() if unattended else Terminal() as operator:
                         closed = running.real_robot(rig, operator, recorder, told, onlooker)
@@ -139,17 +146,23 @@ def bench(
                     closed = running.closed_loop(rig, recorder, onlooker.say, told, onlooker)
             _require_recorded(recorder)
             opened = None
-            if other is not None and not closed.broken:
+            if compare and not closed.broken:
+                other = _with_banks(rig, generated, secret_file, build, port=closed.took_upload)
                 with working("open loop"):
                     opened = running.open_loop(other, lambda text: None)
-            known = results.facts(rig, stage.folder.parent / ".count")
+            known = results.facts(rig, kept.scratch / "count")
             results.complete(recorder, closed, opened, known)
         _require_recorded(recorder)
         with working("drawing"):
-            summary = results.leave(stage, controller, closed, opened, known, recording)
-        rows = [*results.table(summary), ("report", str(stage.folder / "report.html"))]
+            summary = results.write(kept.path, controller, closed, opened, known)
+        verdict, wrong_with_it = _verdict(closed, summary)
+        kept.end(verdict, wrong_with_it or summary["ended"], summary["ticks"])
+        if place_of_runs is None:
+            runs.lead(build, job.name)
+        rows = [*results.table(summary), ("report", str(kept.path / "report.html"))]
         console().print(figures(rows, title=job.name))
-    _require(closed, summary)
+    if verdict == runs.FAILED:
+        raise LinkError(wrong_with_it)
 
 
 def _require_possible(rig: RigFile, faults: Path | None) -> None:
@@ -179,28 +192,28 @@ def _require_recorded(recorder: Recorder) -> None:
         raise LinkError(f"the run ended early: the recording could not go on: {recorder.failed.strerror}")
 
 
-def _require(closed: Run, summary: Mapping[str, Any]) -> None:
-    """Ends with exit code 1 where the run was not as it should be."""
+def _verdict(closed: Run, summary: Mapping[str, Any]) -> tuple[str, str]:
+    """The verdict on a run, and what was not as it should be."""
     bad = [result for result in summary["fault_results"] if not result["ok"]]
     if bad:
-        raise LinkError(f"{len(bad)} of {len(summary['fault_results'])} faults were not taken as expected")
+        return runs.FAILED, f"{len(bad)} of {len(summary['fault_results'])} faults were not taken as expected"
     if closed.broken or (closed.ended not in ("", STOPPED) and not closed.results):
-        slow = closed.mode == "realtime" and summary["deadline_misses"] > MISSED * summary["ticks"]
-        why = f" {summary['deadline_misses']} deadlines were missed: {TOO_SLOW}" if slow else ""
-        raise LinkError(f"the run ended early: {closed.ended}{'.' * slow}{why}")
+        why = f". Most likely: {closed.suspects[0]}" if closed.suspects else ""
+        return runs.FAILED, f"the run ended early: {closed.ended}{why}"
+    return (runs.STOPPED if closed.ended == STOPPED else runs.PASSED), ""
 
 
 @contextmanager
-def _kept(stage: Stage, folder: Path) -> Iterator[Path]:
-    """A place for the recording; what is there when a run fails stays as aborted.mcap beside the stage's folder."""
-    recording = folder / "run.mcap"
+def _kept(place: Path, board: str, about: Mapping[str, Any]) -> Iterator[runs.OpenRun]:
+    """The folder of the run. What was recorded of one that is cut off stays there; says where."""
+    kept = None
     try:
-        yield recording
+        with runs.begin(place, board, about) as kept:
+            yield kept
     except BaseException:
-        if recording.exists():
-            kept = stage.folder.parent / "aborted.mcap"
-            recording.replace(kept)
-            complain(f"what was recorded is in {kept}", kind="note")
+        if kept is not None and not kept.ended and kept.recording.exists():
+            runs.lead_aborted(kept)
+            complain(f"what was recorded is in {kept.recording}; aborted.mcap leads there", kind="note")
         raise
 
 
@@ -212,8 +225,9 @@ def controller_of(job: Job, file: Path, build: Path) -> tuple[Controller, Stage,
     with working("measuring ranges, choosing formats"):
         made = generation.controller(job, trajectory, gains, choices)
         stage = generation.stage(job, solved, choices, build)
-        if not stage.unchanged():
-            generation.write(stage, made)
+        with stage.making() as needed:
+            if needed:
+                generation.write(stage, made)
     return made, stage, running.Source(file.read_bytes(), {**job.files, **choices.files}, trajectory, gains)
 
 
@@ -222,23 +236,30 @@ def firmware(
 ) -> tuple[Stage, building.Firmware]:
     """The firmware of a job, built if it has changed."""
     made = building.stage(job, generated, choices, secret, build)
-    if made.unchanged():
-        return made, building.Firmware(made.folder, choices.board)
-    with working(f"building the firmware for {choices.board}"):
-        return made, building.build(made, generated.folder, choices)
+    with made.making() as needed:
+        if not needed:
+            return made, building.Firmware(made.folder, choices.board)
+        with working(f"building the firmware for {choices.board}"):
+            return made, building.build(made, generated.folder, choices)
 
 
-def _with_banks(rig: running.Rig, generated: Stage, secret: Path, build: Path) -> running.Rig:
-    """A rig with a board that takes uploads: for an emulated one a process, which gives the same bits sooner."""
-    if rig.port is not None or rig.firmware.board == "native":
+def _with_banks(rig: running.Rig, generated: Stage, secret: Path, build: Path, *, port: bool = True) -> running.Rig:
+    """A rig with a board that takes uploads: for an emulated one a process, which gives the same bits sooner.
+
+    ``port``: whether the one at the port does, where there is one.
+    """
+    if (rig.port is not None and port) or (rig.port is None and rig.firmware.board == "native"):
         return rig
     _, other = firmware(rig.job, generated, building.Choices("native", secret), rig.key, build)
-    return replace(rig, firmware=other)
+    return replace(rig, firmware=other, port=None, file=replace(rig.file, board_id=None))
 
 
 def own_key(folder: Path) -> Path:
     """A key for emulated boards, made once a build folder."""
     path = folder / "key"
     if not path.exists():
-        keys.create(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        with alone(folder / ".key.lock", f"makes {path}"):
+            if not path.exists():
+                keys.create(path)
     return path

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from stepmap.cli.output import Screen
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
 from stepmap_hil.logbook import Row, Watch, errors, reference
@@ -20,9 +20,13 @@ PATIENCE = 2.0  # s before anything is shown
 @contextmanager
 def part_done(text: str) -> Iterator[Callable[[float], None]]:
     """Something to call with the part that is done: shows a bar while the block runs, on a terminal."""
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), console=console, transient=True, disable=not console.is_terminal
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     ) as shown:
         task = shown.add_task(text, total=1.0)
         yield lambda part: shown.update(task, completed=part)
@@ -31,11 +35,16 @@ def part_done(text: str) -> Iterator[Callable[[float], None]]:
 @contextmanager
 def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | None]:
     """Something to call after each tick: shows ticks, state and tracking error while the block runs."""
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}", markup=False),
+    )
     shown, begun = Progress(*columns, console=console, transient=True), time.monotonic()
     task = shown.add_task(text, total=ticks, told="")
 

@@ -21,13 +21,15 @@ from typing import Any
 
 import stepmap
 from stepmap.errors import ModelError, ToolchainError
+from stepmap.files import write_private
 from stepmap.jobs import Job, Stage
 from stepmap.jobs.stage import digest, versions
+from stepmap.owned import require_folder
 from stepmap_codegen import kept
 from stepmap_codegen.toolchain import TARGETS, tools
 from stepmap_hil import budget
 from stepmap_hil.budget import Budget
-from stepmap_hil.guarded import guarded
+from stepmap_hil.guarded import SilenceError, guarded, lines
 from stepmap_hil.key import Key
 
 BOARDS = ("stm32f405", "stm32f100", "native", "esp32", "esp32c3")
@@ -36,6 +38,7 @@ LIMITS = {"stm32f405": (512 * 1024, 128 * 1024), "stm32f100": (126 * 1024, 8 * 1
 PARTS = ("platformio.ini", "firmware", "tools/mavgen.py")  # what a firmware is built from
 LEFT_OUT = ("generated", "test", "echo.c", "__pycache__")
 TOLD = 200  # lines of a failed build that are shown
+SILENCE = 600.0  # s without a word after which PlatformIO will not go on; a file takes a second on a quiet machine
 USED = re.compile(r"^(RAM|Flash):.*used (\d+) bytes", re.MULTILINE)
 WORKING = re.compile(r"^(Compiling|Archiving|Linking|Building|Uploading) (\S+)")
 
@@ -48,6 +51,8 @@ def checkout() -> Path:
     places = (Path(__file__).resolve().parents[2], Path.cwd())
     for place in places:
         if all((place / part).exists() for part in ("platformio.ini", "firmware/main.c", "firmware/platforms/pio")):
+            if place != places[0]:  # that one holds this very module
+                require_folder(place, "the checkout", "use one of your own.", group=True)
             return place
     raise ModelError(
         f"the firmware's sources are neither at {places[0]} nor in this folder: an installed stepmap has none. "
@@ -107,6 +112,7 @@ def stage(job: Job, generated: Stage, choices: Choices, key: Key | None, out: Pa
         "platforms": "registry" if choices.registry else "stand-in",
         "flags": os.environ.get("PLATFORMIO_BUILD_FLAGS", ""),
     }
+    require_folder(out, "the build folder", "give another with --build.", group=True)
     inputs = {"generate": generated.digest, "sources": _sources(checkout()), **made}
     used = {"stepmap": stepmap.__version__, "compiler": _compiler(choices), **versions("pymavlink")}
     return Stage(f"build-{choices.board}", job.name, out, inputs, used)
@@ -133,18 +139,22 @@ def _compiler(choices: Choices) -> str:
 def build(made: Stage, generated: Path, choices: Choices, progress: Progress | None = None) -> Firmware:
     """Builds, and replaces the stage's folder, whole or not at all."""
     made.prepare()
-    run = pio(made, generated, choices, ("run", "-e", choices.board), progress)
+    with made.alone():  # from the first object to the last file: processes share the workshop
+        run = pio(made, generated, choices, ("run", "-e", choices.board), progress)
+        _keep(made, generated, choices, run)
+    return Firmware(made.folder, choices.board)
+
+
+def _keep(made: Stage, generated: Path, choices: Choices, run: str) -> None:
     built = workshop(made) / choices.board
     with made.replace() as folder:
         for file in sorted(built.iterdir()):
             if file.name in ("program", "firmware.elf") or file.suffix == ".bin":
-                shutil.copy(file, folder / file.name)  # without its time, which says nothing about its content
-                (folder / file.name).chmod(0o700 if file.name == "program" else 0o600)  # the key is inside
+                write_private(folder / file.name, file.read_bytes(), executable=file.name == "program")  # holds the key
         if (generated / kept.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
             shutil.copy(generated / kept.FILE, folder / kept.FILE)
         summary = _summary(choices, generated, _budget(choices.board, built, run))
         (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
-    return Firmware(made.folder, choices.board)
 
 
 def _summary(choices: Choices, generated: Path, sizes: Budget) -> dict[str, Any]:
@@ -184,7 +194,8 @@ def pio(
         )
     program = "pio" if choices.registry else str(root / "firmware" / "platforms" / "pio")
     command = [program, *arguments, "--project-dir", str(root)]
-    code, output = _run(command, root, _environment(made, generated, choices), progress or (lambda text: None))
+    with made.alone():  # objects of two processes at once would be neither's
+        code, output = _run(command, root, _environment(made, generated, choices), progress or (lambda text: None))
     if code:
         log = "\n".join(output.splitlines()[-TOLD:])
         what = "could not be flashed" if "upload" in arguments else "could not be built"
@@ -200,7 +211,7 @@ REMEDIES = {
     "overflowed by": 'the job does not fit: generate tables (form = "rows" in [codegen]), shorten the trajectory, or '
     "choose a larger board",
     "arm-none-eabi-gcc: not found": TARGETS["cortex-m3"].install,
-    "commands, and boards have": "give the system fewer inputs",
+    "more motors than the board": "give the system fewer inputs",
     "Failed to open port": "see that the port is there, that no other program uses it, and that your user may: group "
     "dialout",
     "Failed to init device": "set BOOT0 high, press reset, and see that no other program uses the port",
@@ -226,21 +237,20 @@ def _environment(made: Stage, generated: Path, choices: Choices) -> dict[str, st
 
 def _run(command: list[str], root: Path, environment: Mapping[str, str], progress: Progress) -> tuple[int, str]:
     """Exit code and all that was printed. Files are for their owner alone: objects hold the key."""
-    lines: list[str] = []
-    with guarded(
-        command,
-        cwd=root,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        umask=0o077,
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            doing = WORKING.match(line)
-            if doing:
-                progress(f"{doing[1].lower()} {Path(doing[2]).name}")
-    return process.returncode, "".join(lines)
+    said: list[str] = []
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    try:
+        with guarded(command, cwd=root, env=environment, umask=0o077, **pipe) as process:
+            for line in lines(process, SILENCE):
+                said.append(line)
+                doing = WORKING.match(line)
+                if doing:
+                    progress(f"{doing[1].lower()} {Path(doing[2]).name}")
+    except SilenceError as error:
+        raise ToolchainError(
+            f"PlatformIO {error} and was ended",
+            command=shlex.join(command),
+            log="".join(said[-TOLD:]),
+            remedy="the last line of the log says what it was at; try again, on a computer with less to do if need be",
+        ) from None
+    return process.returncode, "".join(said)

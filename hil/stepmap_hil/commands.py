@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from stepmap import jobs
-from stepmap.cli.output import complain, console, figures, working
+from stepmap.cli.output import Screen, complain, console, figures, plain, working
 from stepmap.errors import LinkError, ModelError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap_codegen import generate as generation
 from stepmap_codegen import kept
 from stepmap_codegen.commands import generate
+from stepmap_codegen.size import BOARDS as MEMORY
+from stepmap_codegen.size import require_counts
 from stepmap_hil import build as building
 from stepmap_hil import flash as flashing
 from stepmap_hil import key as keys
@@ -34,6 +35,7 @@ from stepmap_hil.image import require_image
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
 from stepmap_hil.monitor import Monitor
+from stepmap_hil.ports import require_port
 from stepmap_hil.reasons import explain
 from stepmap_hil.words import Words
 
@@ -111,7 +113,7 @@ def flash(
         with _doing(f"flashing {name}") as progress:
             flashing.flash_job(made, generated.folder, choices, place, progress)
     console().print(f"flashed: {given}, {given.stat().st_size} bytes, into {name} at {place}", soft_wrap=True)
-    if name != "stm32f100":  # which has no memory for one
+    if MEMORY[name].bank:
         console().print(KEPT, soft_wrap=True)
 
 
@@ -127,6 +129,7 @@ def upload(
     It is generated first if it has not been. An upload that was cut off goes on where it ended. The board takes it only
     while idle, and only for the model it was built with; what it had stays in use until all of the new one is there.
     """
+    require_port(port)  # before anything takes time
     secret = _need_key(key)
     _, generated = _generate(file, build)
     blob = (generated.folder / "schedule.bin").read_bytes()
@@ -164,6 +167,7 @@ def monitor(
 
     Without a key it only listens, and nothing it shows can be relied upon. It commands nothing.
     """
+    require_port(port)
     secret = None if _key_file(key) is None else _need_key(key)
     if secret is None:
         complain("no key: it only listens, and nothing it shows is checked (--key FILE)", kind="warning")
@@ -175,7 +179,7 @@ def monitor(
             with working(f"connecting to board {system}"):
                 news += watched.take(link.connect(PATIENCE))
         end = None if seconds is None else time.monotonic() + seconds
-        screen = Console(highlight=False)
+        screen = Screen()
         with Live(console=screen, auto_refresh=False) if screen.is_terminal else _nothing() as live:
             try:
                 while True:
@@ -239,10 +243,11 @@ def key(
 # What commands share
 
 
-def _generate(file: Path, out: Path) -> tuple[Job, Stage]:
+def _generate(file: Path, out: Path, board: str | None = None) -> tuple[Job, Stage]:
     """The job and its generated code, which is made now where it is not there."""
     with working("reading the job"):
         job = jobs.load(file)
+        require_counts(job.system, board)
         choices = generation.read_choices(file)
         made = generation.stage(job, optimum.stage(job, out), choices, out)
         ready = made.unchanged()
@@ -257,14 +262,15 @@ def _build(file: Path, choices: Choices, out: Path, *, force: bool = False) -> t
     secret = None if choices.key is None else keys.read(choices.key)
     if secret is None:
         complain("no key: this board will take no messages; make one with stepmap key", kind="warning")
-    job, generated = _generate(file, out)
+    job, generated = _generate(file, out, choices.board)
     made = building.stage(job, generated, choices, secret, out)
-    if not force and made.unchanged():
-        console().print(f"unchanged, skipped: {made.folder}", soft_wrap=True)
-        return generated, made
     begin = time.monotonic()
-    with _doing(f"building {job.name} for {choices.board}") as progress:
-        firmware = building.build(made, generated.folder, choices, progress)
+    with made.making(force=force) as needed:
+        if not needed:
+            console().print(f"unchanged, skipped: {made.folder}", soft_wrap=True)
+            return generated, made
+        with _doing(f"building {job.name} for {choices.board}") as progress:
+            firmware = building.build(made, generated.folder, choices, progress)
     rows = [*_sizes(firmware), ("time", f"{time.monotonic() - begin:.1f} s"), ("written", str(made.folder))]
     console().print(figures(rows, title=f"{job.name}, {choices.board}"))
     return generated, made
@@ -283,14 +289,14 @@ def _sizes(firmware: Firmware) -> Iterator[tuple[str, str]]:
 @contextmanager
 def _doing(text: str) -> Iterator[building.Progress]:
     """A spinner whose text goes on; nothing where stderr is not a terminal."""
-    with Console(stderr=True).status(text) as status:
-        yield lambda doing: status.update(f"{text}: {doing}")
+    with Screen(stderr=True).status(plain(text)) as status:
+        yield lambda doing: status.update(plain(f"{text}: {doing}"))
 
 
 @contextmanager
 def _bar(text: str) -> Iterator[tuple[Progress, TaskID]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    screen = Screen(stderr=True)
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
         yield bar, bar.add_task(text, total=None)
 

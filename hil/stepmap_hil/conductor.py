@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,10 @@ from stepmap_hil.logbook import Logbook, Run
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.record import Recorder
 from stepmap_hil.session import Sent, Session
+from stepmap_hil.upload import NAME
 from stepmap_hil.words import Words
+
+STOPPING = 3.0  # s for the answer to a stop; a board that hears nobody stops by itself after one
 
 
 class Conductor(ABC):
@@ -36,7 +40,11 @@ class Conductor(ABC):
         self.job, self.controller, self.run, self.recorder = job, controller, run, recorder
         self.onlooker = onlooker or Onlooker()
         self.words = Words.parse(controller.description())
-        self.session = Session(link, self.words, options=options, log=self._sent)
+        schedule = hashlib.sha256(controller.schedule.pack()).digest()[:NAME]
+        self.session = Session(link, self.words, options=options, schedule=schedule, log=self._sent)
+        run.board_id = link.board_id.hex() if link.signed else ""
+        if recorder is not None:
+            recorder.add("board", {"id": run.board_id})
         self.period = controller.program.period
         self.log = Logbook(job, self.words, run, recorder, self.onlooker)
         self.moved = False  # the robot may move, or has
@@ -57,7 +65,7 @@ class Conductor(ABC):
             self.run.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error or "left")
             with suppress(StepmapError, OSError):
                 self.clear_the_line()
-                self.session.stop(timeout=1.0)
+                self.session.stop(timeout=STOPPING)
                 self.event("stopped early")
 
     def clear_the_line(self) -> None:  # noqa: B027  (usually nothing was)

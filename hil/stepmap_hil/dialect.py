@@ -12,11 +12,10 @@ import hashlib
 import hmac
 import importlib
 import importlib.metadata
-import importlib.util
 import io
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -24,20 +23,27 @@ from typing import Any
 
 from stepmap.errors import ToolchainError
 from stepmap.graph import cache
-
-HERE = Path(__file__).resolve().parent
-XML = (HERE / "data" / "stepmap.xml", HERE.parents[1] / "firmware" / "dialect" / "stepmap.xml")  # installed, checkout
+from stepmap.text import printable
+from stepmap_codegen.wire import source
 
 START = 0xFD
 SIGNED = 1
 HEADER = 10
 CHECKSUM = 2
 SIGNATURE = 13
+PARTS = {
+    "estimate": "states",
+    "innovation": "channels",
+    "command": "commands",
+}  # of telemetry's words, and their counts
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message and who sent it. Fields are read as attributes: numbers, tuples of numbers, bytes, or text."""
+    """A message and who sent it. Fields are read as attributes: numbers, tuples of numbers, bytes, or text.
+
+    Of TELEMETRY also `estimate`, `innovation` and `command`, which its words are.
+    """
 
     name: str
     fields: Mapping[str, Any]
@@ -47,18 +53,23 @@ class Message:
     """Signed with the key of the link."""
 
     def __getattr__(self, field: str) -> Any:
-        try:
-            return self.__dict__["fields"][field]
-        except KeyError:
-            raise AttributeError(f"{self.__dict__.get('name', 'message')} has no field {field}") from None
+        fields, name = self.__dict__.get("fields", {}), self.__dict__.get("name", "message")
+        if field in fields:
+            return fields[field]
+        if name == "TELEMETRY" and field in PARTS:
+            return _part(fields, field)
+        raise AttributeError(f"{name} has no field {field}")
 
 
-def source() -> Path:
-    """The dialect's XML, of the installed package or of the checkout."""
-    for path in XML:
-        if path.exists():
-            return path
-    raise FileNotFoundError(f"stepmap.xml is neither at {XML[0]} nor at {XML[1]}")
+def _part(telemetry: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    """Some words of a tick: they are sent one behind the other."""
+    begin = 0
+    for part, count in PARTS.items():
+        end = begin + telemetry.get(count, 0)
+        if part == name:
+            break
+        begin = end
+    return tuple(telemetry.get("words", ())[begin:end])
 
 
 @functools.cache
@@ -67,13 +78,10 @@ def module() -> ModuleType:
     version = importlib.metadata.version("pymavlink")
     digest = hashlib.sha256(source().read_bytes() + version.encode()).hexdigest()[:16]
     path = cache.folder() / f"stepmap_dialect_{digest}.py"
-    if not path.exists():
+    if not cache.own(path):
         _generate(path)
-    spec = importlib.util.spec_from_file_location("stepmap_dialect", path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
+    loaded = ModuleType("stepmap_dialect")
+    exec(compile(path.read_bytes(), path, "exec"), loaded.__dict__)  # not imported: that would run a .pyc beside it
     return loaded
 
 
@@ -89,6 +97,7 @@ def _generate(path: Path) -> None:
             raise ToolchainError(
                 "mavgen refused the dialect", command="mavgen", log=said.getvalue(), remedy=f"correct {source()}"
             )
+        fresh.chmod(0o600)
         os.replace(fresh, path)
 
 
@@ -168,7 +177,7 @@ def decode(frame: bytes, *, trusted: bool = False) -> Message:
     for name, kind_of, length in zip(kind.ordered_fieldnames, _wire_types(kind), kind.array_lengths, strict=True):
         if kind_of == "char":
             text, words = words[0], words[1:]
-            read[name] = text.split(b"\0")[0].decode(errors="replace")
+            read[name] = printable(text.split(b"\0")[0].decode(errors="replace"))
         elif length == 0:
             read[name], words = words[0], words[1:]
         else:
@@ -194,13 +203,18 @@ def timestamp(frame: bytes) -> int:
     return int.from_bytes(frame[-12:-6], "little")
 
 
+KeyOf = Callable[[bytes], bytes | None]
+"""The key that a signed frame must have been made with; None where that is not known."""
+
+
 class Framer:
     """Cuts a stream of bytes into frames with a right checksum and, where there is a key, a right signature.
 
     After a damaged frame it looks again at every byte behind its start: noise never costs a frame that arrived whole.
+    Signed frames of senders whose key is not known are left out.
     """
 
-    def __init__(self, key: bytes | None = None) -> None:
+    def __init__(self, key: bytes | KeyOf | None = None) -> None:
         self._key = key
         self._bytes = bytearray()
         self.noise = 0
@@ -209,6 +223,8 @@ class Framer:
         """Frames with a wrong checksum."""
         self.forged = 0
         """Frames signed with another key."""
+        self.unknown = 0
+        """Signed frames of senders whose key is not known."""
 
     def feed(self, received: bytes) -> Iterator[bytes]:
         """The frames that are whole now; those without a signature too."""
@@ -242,7 +258,12 @@ class Framer:
             return self._skip()
         if signed and self._key is not None:
             frame = bytes(begun[:size])
-            if not hmac.compare_digest(signature(frame, self._key), frame[-6:]):
+            key = self._key(frame) if callable(self._key) else self._key
+            if key is None:
+                self.unknown += 1
+                del begun[:size]
+                return 0
+            if not hmac.compare_digest(signature(frame, key), frame[-6:]):
                 self.forged += 1
                 del begun[: checked + CHECKSUM]  # what follows may belong to the next: this one may have been cut off
                 return 0

@@ -21,6 +21,7 @@ import numpy as np
 
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
+from stepmap_codegen.size import BOARDS
 from stepmap_hil.boards.child import Child
 from stepmap_hil.build import Firmware
 from stepmap_hil.depth import TICKS, Background, Camera, Renderer, Scene, recording
@@ -32,7 +33,7 @@ from stepmap_hil.plant import Plant
 from stepmap_hil.rig import write_rig
 from stepmap_hil.settings import BenchSettings
 
-MOTORS = 2  # of a board (firmware/port/native/motors.c): whether enabled, efforts, counts
+MOTORS = BOARDS["native"].motors  # the pins (firmware/port/native/motors.c): whether enabled, efforts, counts
 STEP = 0.001  # s, of the simulation and its motors
 MOST = 4  # steps that are made up for at once; in between the board has its say
 BEHIND = 0.1  # s that the simulation makes up for; of more it forgets
@@ -177,6 +178,8 @@ class EmulatedRobot:
     def _close(self) -> None:
         if self._camera is not None and self._camera.pid is not None:  # has been started
             self._camera.terminate()
+            self._camera.join(PATIENCE)
+            self._camera.kill()
             self._camera.join()
         if self._child is not None:
             self._child.stop()

@@ -10,7 +10,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap_codegen import Controller
 from stepmap_hil.logbook import errors
-from stepmap_hil.summary import Series, lengths
+from stepmap_hil.summary import Series, common, lengths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,14 +42,17 @@ def tracking(controller: Controller, closed: Series, opened: Series | None) -> F
             axis.plot(opened.time, opened.coordinates[:, k], color=COLORS[1], linewidth=1.2, label="open loop")
         axis.plot(closed.time, closed.coordinates[:, k], color=COLORS[0], linewidth=1.2, label="closed loop")
         axis.set_ylabel(f"{name} [{unit}]")
-        axis.axvspan(max(closed.time[-1] - LAST, 0.0), closed.time[-1], color=INK, alpha=0.04)
+        if closed.time[-1] > LAST:
+            axis.axvspan(closed.time[-1] - LAST, closed.time[-1], color=INK, alpha=0.04)
+        if opened is not None and opened.tick[-1] > closed.tick[-1]:
+            axis.axvline(closed.time[-1], color=COLORS[0], linewidth=1.0, linestyle=":", label="ended here")
     _finish(axes)
     return made
 
 
 def _finish(axes: Sequence[Axes]) -> None:
     axes[-1].set_xlabel("time [s]")
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
+    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4)
 
 
 def setpoint(controller: Controller, closed: Series, opened: Series | None) -> Figure:
@@ -74,7 +77,7 @@ def setpoint(controller: Controller, closed: Series, opened: Series | None) -> F
         whole.plot(*s.coordinates[:, :2].T, color=color, linewidth=0.9, label="path")
         whole.set_title(f"({letter}) {name}" if opened is not None else name)
         whole.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
-        near.set_title("last two seconds", fontweight="normal")
+        near.set_title("last two seconds" if s.time[-1] > LAST else "all of it", fontweight="normal")
         for axis, centre, reach in ((whole, low + 0.5 * size, 0.54 * size), (near, target, around)):
             axis.plot(*_late(s).T, color=color, linewidth=2.2)
             axis.plot(*target, marker="+", markersize=9, markeredgewidth=1.2, color=INK, linestyle="none")
@@ -159,8 +162,8 @@ def draw(controller: Controller, closed: Series, opened: Series | None) -> dict[
 
 def _draw(controller: Controller, closed: Series, opened: Series | None) -> dict[str, Figure]:
     made = {"tracking": tracking(controller, closed, opened)}
-    if controller.plant.step.nd >= 2:
-        made["setpoint"] = setpoint(controller, closed, opened)
+    if controller.plant.step.nd >= 2 and len({c.unit for c in controller.plant.step.system.dynamic[:2]}) == 1:
+        made["setpoint"] = setpoint(controller, *((closed, None) if opened is None else common(closed, opened)))
     if controller.plant.step.nu:
         made["commands"] = commands(controller, closed)
     if closed.known:
@@ -169,10 +172,12 @@ def _draw(controller: Controller, closed: Series, opened: Series | None) -> dict
 
 
 CAPTIONS = {
-    "tracking": "The motion with and without feedback; the last two seconds, at the set point, are shaded.",
-    "setpoint": "Paths in the plane with and without feedback, and their last two seconds (compare Schultz & Murphey, "
-    "Fig. 2).",
-    "commands": "Velocities that are commanded: of the reference, and what the same gains make of raw and of filtered "
-    "measurements (compare their Fig. 4).",
-    "estimates": "How far measurements and estimates are from the simulated plant.",
+    "tracking": "The motion with and without feedback; the last two seconds of a longer run are shaded, and a dotted "
+    "line marks where a run ended early.",
+    "setpoint": "Paths in the plane with and without feedback over the same ticks, and their last two seconds (compare "
+    "Schultz & Murphey, Fig. 2).",
+    "commands": "Commands, positions as the velocities they ask for: of the reference, and what the same gains make of "
+    "raw and of filtered measurements (compare Schultz & Murphey, Fig. 4).",
+    "estimates": "How far the simulated plant is from what is measured, in the channels that are lengths, and how far "
+    "its masses are from where the estimate has them.",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -15,12 +14,14 @@ from pathlib import Path
 
 from serial.tools import list_ports
 
-from stepmap.errors import ModelError, ToolchainError
+from stepmap.errors import LinkError, ModelError, ToolchainError
+from stepmap.files import write_private
 from stepmap.jobs import Stage
 from stepmap_hil.bootloader import CHIPS, Bootloader
 from stepmap_hil.build import REMEDIES, Choices, Firmware, Progress, checkout, pio, workshop
 from stepmap_hil.guarded import guarded
 from stepmap_hil.image import require_image
+from stepmap_hil.ports import require_port
 
 BY_HAND = "set BOOT0 high, press reset, and see that no other program uses the port"
 ADAPTER = re.compile(r"/(ttyUSB|ttyACM|cu\.(usb|wch|SLAB))")
@@ -41,9 +42,10 @@ def find_port(given: str | None) -> str:
     ports = sorted(port.device for port in list_ports.comports())
     there = f"there {'are' if len(ports) > 1 else 'is'} {', '.join(ports) or 'no serial port on this computer'}"
     if given is not None:
-        if os.name == "posix" and "://" not in given and not os.path.exists(given):
-            raise ModelError(f"--port: there is no {given or 'empty name'}; {there}")
-        return given
+        try:
+            return require_port(given)
+        except (ModelError, LinkError) as error:
+            raise ModelError(f"--port: {error}; {there}") from None
     adapters = [port for port in ports if ADAPTER.search(port)]
     if len(adapters) == 1:
         return adapters[0]
@@ -113,8 +115,7 @@ def flash_emulated(board: str, image: Path, folder: Path, progress: Part | None 
     with Bootloader(CHIPS[board]) as chip:
         flash_image(board, image, chip.port, progress)
         content = folder / "flash.bin"
-        content.touch(mode=0o600)  # the key is inside
-        content.write_bytes(chip.flash)
+        write_private(content, bytes(chip.flash))  # the key is inside
     return Flashed(content, image.stat().st_size, time.monotonic() - begun)
 
 

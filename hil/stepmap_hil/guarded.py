@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -41,3 +43,31 @@ def guarded(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
+
+
+class SilenceError(Exception):
+    """A process has printed nothing for longer than it may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"printed nothing for {seconds:g} s")
+
+
+def lines(process: subprocess.Popen[Any], silence: float) -> Iterator[str]:
+    """What a process prints, line by line, to its end; raises SilenceError when ``silence`` seconds bring nothing.
+
+    Its output must be a pipe that nobody else reads.
+    """
+    assert process.stdout is not None
+    number, decoder, begun = process.stdout.fileno(), codecs.getincrementaldecoder("utf-8")("replace"), ""
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    while True:
+        if not poll.poll(1e3 * silence):
+            raise SilenceError(silence)
+        part = os.read(number, 1 << 16)
+        *whole, begun = (begun + decoder.decode(part, final=not part)).split("\n")
+        yield from (f"{line}\n" for line in whole)
+        if not part:
+            break
+    if begun:
+        yield begun

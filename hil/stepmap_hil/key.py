@@ -16,6 +16,17 @@ import platformdirs
 from stepmap.errors import LinkError
 
 SIZE = 32
+BOARD_ID = 12  # bytes of a board's id
+
+
+@dataclass(frozen=True, repr=False)
+class BoardKey:
+    """Keys that one board has alone, with the host."""
+
+    link: bytes
+    """Signs frames."""
+    upload: bytes
+    """Authenticates schedules."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,19 +39,15 @@ class Key:
         if len(self.secret) != SIZE:
             raise LinkError(f"a key has {SIZE} bytes, not {len(self.secret)}")
 
-    def derive(self, purpose: str) -> bytes:
-        """HMAC-SHA-256(secret, purpose)."""
-        return hmac.digest(self.secret, purpose.encode(), "sha256")
+    def derive(self, purpose: str, board_id: bytes = b"") -> bytes:
+        """HMAC-SHA-256(secret, purpose, id of a board)."""
+        return hmac.digest(self.secret, purpose.encode() + board_id, "sha256")
 
-    @property
-    def link(self) -> bytes:
-        """Signs frames."""
-        return self.derive("stepmap link")
-
-    @property
-    def upload(self) -> bytes:
-        """Authenticates schedules."""
-        return self.derive("stepmap upload")
+    def of_board(self, board_id: bytes) -> BoardKey:
+        """The keys of one board: what is made for it is nothing to any other, though all have this key."""
+        if len(board_id) != BOARD_ID:
+            raise LinkError(f"the id of a board has {BOARD_ID} bytes, not {len(board_id)}")
+        return BoardKey(self.derive("stepmap link", board_id), self.derive("stepmap upload", board_id))
 
     @property
     def name(self) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
+from stepmap.archives import read_arrays
 from stepmap.arrays import Array
-from stepmap.errors import JobError
+from stepmap.errors import DamagedError, JobError
 from stepmap.files import write_whole
 from stepmap.jobs import Job
 from stepmap_hil.depth import Background, Kinect, Tracker
@@ -67,9 +67,9 @@ def write_background(background: Background, path: Path) -> None:
 
 def read_background(path: Path) -> Background:
     try:
-        with np.load(path) as packed:
-            made = Background(packed["limit"].astype(np.uint16), int(packed["nearest"]))
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        packed = read_arrays(path, ("limit", "nearest"))
+        made = Background(packed["limit"].astype(np.uint16), int(packed["nearest"]))
+    except (OSError, TypeError, ValueError, DamagedError) as error:
         raise JobError(f"is no background ({error}): stepmap calibrate makes one", file=str(path)) from error
     if made.limit.shape != (HEIGHT, WIDTH):
         raise JobError(f"is a background of shape {made.limit.shape}: stepmap calibrate makes one", file=str(path))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stepmap.errors import LinkError
 from stepmap_hil import dialect
 from stepmap_hil.dialect import Message
+from stepmap_hil.keyring import PROTOCOL, Keyring
 from stepmap_hil.reasons import explain
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ EPOCH = 1_420_070_400  # 2015-01-01, where MAVLink's timestamps begin
 LATEST = 100_000 * (3_786_912_000 - EPOCH)  # of 2090-01-01; 48 bits end in 2104
 SLICE = 0.01  # s that one read waits at most
 BACKLOG = 4096
+MEETING = 2.0  # s for a first heartbeat; five come every second
 
 
 class Port(Protocol):
@@ -57,6 +59,8 @@ class Statistics:
     """Frames without a signature, heartbeats aside."""
     forged: int = 0
     """Frames signed with another key."""
+    unknown: int = 0
+    """Signed frames of boards that have not said yet which they are."""
     unsigned: int = 0
     """Heartbeats without a signature, where there is a key."""
     replayed: int = 0
@@ -77,25 +81,33 @@ def clock() -> int:
 class Link:
     """Speaks with one board; what others on the line say is only counted.
 
-    What a board signed is believed once it has answered a ping: before, it could have been recorded (docs/wire.md).
-    Without a key frames are neither signed nor checked: a board takes none of them then.
+    Its keys follow from the id in its heartbeats, so one of them is waited for before the first message. What a board
+    signed is believed once it has answered a ping: before, it could have been recorded (docs/wire.md). With `board_id`
+    no other board is spoken to. Without a key frames are neither signed nor checked: a board takes none of them then.
     """
 
     def __init__(
-        self, port: Port, key: Key | None, *, target: int = 1, system: int = HOST, now: Callable[[], int] = clock
+        self,
+        port: Port,
+        key: Key | None,
+        *,
+        target: int = 1,
+        system: int = HOST,
+        board_id: bytes | None = None,
+        now: Callable[[], int] = clock,
     ) -> None:
         if not 1 <= target <= 254:
             raise LinkError(f"boards have system ids 1 to 254, not {target}")
         self.port = port
         self.target = target
         self.system = system
-        self._key = key.link if key is not None else None
+        self._ring = None if key is None else Keyring(key, target=target, host=system, board_id=board_id)
         self._now = now
         self._opened = self._timestamp = self._clock()
         self._sequence = 0
         self._token = secrets.randbits(32)  # not the clock's: a computer without one would begin with the same again
         self._answers = False  # the board has answered: what it says is of now
-        self._framer = dialect.Framer(self._key)
+        self._framer = dialect.Framer(None if self._ring is None else self._ring.key_of)
         self._streams: dict[tuple[int, int, int], int] = {}
         self._last: dict[tuple[int, int], int] = {}
         self._heard: set[int] = set()
@@ -107,23 +119,34 @@ class Link:
     @property
     def signed(self) -> bool:
         """Whether there is a key."""
-        return self._key is not None
+        return self._ring is not None
+
+    @property
+    def board_id(self) -> bytes:
+        """Of the board; waits for its heartbeat where none has come yet."""
+        if self._ring is None or not self._meet(MEETING) or self._ring.board_id is None:
+            raise self._silent(MEETING)
+        return self._ring.board_id
 
     @property
     def statistics(self) -> Statistics:
-        framer = self._framer
-        self._counts.noise, self._counts.damaged, self._counts.forged = framer.noise, framer.damaged, framer.forged
-        return self._counts
+        counts, framer = self._counts, self._framer
+        counts.noise, counts.damaged = framer.noise, framer.damaged
+        counts.forged, counts.unknown = framer.forged, framer.unknown
+        return counts
 
     # Sending
 
     def send(self, name: str, **fields: Any) -> None:
         """One message; `target_system` is this link's board unless given, and fields left out are 0."""
+        if not self._meet(MEETING):
+            raise self._silent(MEETING)
         if "target_system" in dialect.fields(name):
             fields.setdefault("target_system", self.target)
         self._timestamp = max(self._timestamp + 1, self._clock())
         message = Message(name, fields, system=self.system, component=COMPONENT)
-        frame = dialect.encode(message, self._sequence, key=self._key, timestamp=self._timestamp)
+        key = None if self._ring is None else self._ring.link
+        frame = dialect.encode(message, self._sequence, key=key, timestamp=self._timestamp)
         self._sequence = (self._sequence + 1) % 256
         try:
             taken = self.port.write(frame)
@@ -136,7 +159,7 @@ class Link:
     def _clock(self) -> int:
         """Now; never one that would make the board deaf, which keeps the highest timestamp for ever."""
         now = max(0, self._now())  # of a computer that does not know the time, and follows the board
-        if now > LATEST and self._key is not None:
+        if now > LATEST and self.signed:
             raise LinkError(
                 "this computer's clock is beyond the year 2090: set it right. A board keeps the highest time it heard "
                 "for ever, and near the end of timestamps it would hear nobody any more (docs/upload.md)"
@@ -147,7 +170,7 @@ class Link:
 
     def believes(self, message: Message) -> bool:
         """Whether it is of this link's board, and where there is a key signed, by a board that answers."""
-        return message.system == self.target and (self._key is None or (message.trusted and self._answers))
+        return message.system == self.target and (not self.signed or (message.trusted and self._answers))
 
     def poll(self, *names: str) -> Message | None:
         """The next message of these names, or of any, that is there already; the others are kept."""
@@ -186,14 +209,16 @@ class Link:
 
     def _judge(self, frame: bytes) -> Message | None:
         """The message of a frame that is for us and can be believed."""
-        message = dialect.decode(frame, trusted=self._key is not None and bool(frame[2] & dialect.SIGNED))
+        message = dialect.decode(frame, trusted=self.signed and bool(frame[2] & dialect.SIGNED))
+        if self._ring is not None and message.trusted and message.name == "HEARTBEAT":
+            self._ring.learn(message)
         if message.system == self.system or message.fields.get("target_system", 0) not in (0, self.system):
             self._counts.elsewhere += 1
             return None
         self._heard.add(message.system)
         if not self._is_new(frame):
             return None
-        if self._key is not None and not message.trusted:
+        if self.signed and not message.trusted:
             return message  # a stranger's numbers say nothing about what the board sent
         sender, sequence = (message.system, message.component), frame[4]
         self._counts.lost += (sequence - self._last.get(sender, sequence - 1) - 1) % 256
@@ -202,7 +227,7 @@ class Link:
 
     def _is_new(self, frame: bytes) -> bool:
         """Whether the frame has a timestamp above all before; it is old afterwards."""
-        if self._key is None:
+        if not self.signed:
             return True
         if not frame[2] & dialect.SIGNED:
             heartbeat = dialect.frame_id(frame) == dialect.value("MAVLINK_MSG_ID_HEARTBEAT")
@@ -224,6 +249,15 @@ class Link:
 
     # Questions
 
+    def _meet(self, timeout: float) -> bool:
+        """Whether it is known which board this is; waits for its heartbeat so long."""
+        deadline = time.monotonic() + timeout
+        while self._ring is not None and self._ring.board_id is None:
+            if time.monotonic() >= deadline:
+                return False
+            self._read(wait=True)
+        return True
+
     def ping(self, timeout: float = 1.0) -> float:
         """Seconds there and back."""
         seconds = self._ping(timeout)
@@ -232,6 +266,8 @@ class Link:
         return seconds
 
     def _ping(self, timeout: float) -> float | None:
+        if not self._meet(timeout):
+            return None
         self._token = (self._token + 1) & 0xFFFFFFFF
         self._read(wait=False)  # a heartbeat that waits there says which timestamps the board takes
         begun = time.perf_counter()
@@ -243,6 +279,8 @@ class Link:
                 if not self._answers:
                     self._backlog.clear()  # all of it came before
                 self._answers = True
+                if self._ring is not None:
+                    self._ring.hold()
                 return time.perf_counter() - begun
         return None
 
@@ -271,7 +309,7 @@ class Link:
         bits = sum(dialect.value(f"STEPMAP_OPTION_{option.upper()}") for option in options)
         self._token = (self._token + 1) & 0xFFFFFFFF
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+        while self._meet(timeout) and time.monotonic() < deadline:
             self.send("COMMAND", token=self._token, options=bits, command=code)
             again = time.monotonic() + 0.2
             while (left := min(again, deadline) - time.monotonic()) > 0:
@@ -290,12 +328,19 @@ class Link:
 
     def _why(self) -> str:
         """What the statistics say about a board that does not answer."""
-        counts = self.statistics
+        counts, ring = self.statistics, self._ring
+        if ring is not None and ring.protocol not in (None, PROTOCOL):
+            return (
+                f"Its firmware speaks protocol {ring.protocol} and this host {PROTOCOL}: build and flash it with this "
+                "version of stepmap."
+            )
+        if ring is not None and ring.other_id is not None and ring.board_id is not None:
+            return f"There is board {ring.other_id.hex()} now, and {ring.board_id.hex()} was expected."
         if counts.forged:
             return "It signs with another key: use the key its firmware was built with."
         if self._heard and self.target not in self._heard:
             return f"Heard here: {_boards(self._heard)}. Name the one you mean: --system."
-        if counts.received and self._key is None:
+        if counts.received and not self.signed:
             return "It is heard, but it may want signed messages: use its key."
         if counts.unsigned and self._has_key:
             return (

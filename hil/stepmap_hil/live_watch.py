@@ -67,7 +67,9 @@ class LiveRun(Onlooker):
             "estimate": 1e3 * float(np.linalg.norm(estimate[:nd] - truth[:nd])),
         }
         if row.measured:
-            numbers |= {"latency": row.latency_ms, "late": row.jitter_ms} | self._innovation(row, message, estimate)
+            numbers |= self._innovation(row, message, estimate)
+            if row.latency_ms > 0:  # in lock-step nothing waits for the clock
+                numbers |= {"latency": row.latency_ms, "late": row.jitter_ms}
         if self._eye is not None and self.page.wants_points:
             self._points = self._eye.points(POINTS).astype(np.float32) if row.valid else None
         state = dialect.word("STEPMAP_STATE", row.state)
@@ -100,8 +102,8 @@ class LiveRun(Onlooker):
         self.page.finish(*(("stopped", "by the user") if run.ended == STOPPED else (state, reason)))
 
 
-def charts(controller: Controller) -> list[Chart]:
-    """Tracking error, innovation of each channel, timing."""
+def charts(controller: Controller, *, clock: bool = True) -> list[Chart]:
+    """Tracking error, innovation of each channel, and timing where a clock is kept."""
     from stepmap_hil.live import Chart
 
     system = controller.plant.step.system
@@ -113,12 +115,14 @@ def charts(controller: Controller) -> list[Chart]:
     return [
         Chart("tracking error", unit, ("tracking", "estimate")),
         *(Chart("innovation", of, tuple(names)) for of, names in grouped.items()),
-        Chart("timing", "ms", ("latency", "late")),
+        *([Chart("timing", "ms", ("latency", "late"))] if clock else []),
     ]
 
 
 @contextmanager
-def live(title: str, job: Job, controller: Controller, faults: Sequence[str] = ()) -> Iterator[LiveRun]:
+def live(
+    title: str, job: Job, controller: Controller, faults: Sequence[str] = (), *, clock: bool = True
+) -> Iterator[LiveRun]:
     """A page on localhost while the block runs; ``faults`` are names of `faults.BY_HAND`.
 
     Before it closes, someone at a terminal may look.
@@ -127,8 +131,8 @@ def live(title: str, job: Job, controller: Controller, faults: Sequence[str] = (
 
     step = controller.plant.step
     plan = controller.schedule.values()[:, : step.nd + step.nk]
-    system = job.document["system"]
-    with RemotePage(title, system, faults=tuple(faults), reference=plan, charts=charts(controller)) as page:
+    system, shown = job.document["system"], charts(controller, clock=clock)
+    with RemotePage(title, system, faults=tuple(faults), reference=plan, charts=shown) as page:
         print(f"live page: {page.url}", file=sys.stderr, flush=True)
         try:
             yield LiveRun(page, controller)

@@ -51,6 +51,15 @@ class Row:
     stamp_us: int
 
 
+@dataclass(frozen=True)
+class Stop:
+    """How a board ended a run."""
+
+    state: str
+    reason: str  # a name of `reasons.Reason`, in lower case
+    time: float  # when that was noticed, as in rows
+
+
 @dataclass
 class Run:
     """What happened."""
@@ -64,7 +73,11 @@ class Run:
     results: list[Result] = field(default_factory=list)
     misses: int = 0
     ended: str = ""
+    stop: Stop | None = None  # how the board ended it
+    suspects: list[str] = field(default_factory=list)  # what may be behind that, most likely first
     broken: bool = False  # it ended because the bench itself could not go on
+    board_id: str = ""  # in hexadecimal digits
+    took_upload: bool = True  # the schedule was uploaded, and is not that of the image
 
     def digest(self) -> str:
         """Of all that does not depend on the clock: the same for one seed on every board."""

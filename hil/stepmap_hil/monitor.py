@@ -19,6 +19,7 @@ FLAGS = {
     "CALIBRATED": ("calibrated", "not calibrated"),
     "VIRTUAL_IO": ("virtual motors", "real motors"),
     "VIRTUAL_TIME": ("virtual time", "real time"),
+    "TAKES_UPLOADS": ("takes uploads", "no memory for uploads"),
     "LASTING": ("memory lasts", "memory is lost at power off"),
     "HAS_KEY": ("has a key", "without a key"),
 }
@@ -97,6 +98,7 @@ class Monitor:
         said = {name: words[0] if bits[name] else words[1] for name, words in FLAGS.items()}
         yield "schedule", f"{schedule}, {said.pop('UPLOADED')}"
         yield "board", ", ".join(said.values())
+        yield "id", bytes(beat.board_id).hex()
         start = STARTS[beat.start] if beat.start < len(STARTS) else str(beat.start)
         yield "up", f"{beat.uptime_ms / 1000:.1f} s since a reset by {start}"
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from stepmap.errors import ModelError
+from stepmap.text import printable
 
 ENTER = "\r\n"
 
@@ -52,7 +53,7 @@ class Terminal:
         termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._before)
 
     def tell(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
     def agrees(self, question: str) -> bool:
         termios.tcflush(self._keyboard, termios.TCIFLUSH)  # what was pressed before the question is no answer to it
@@ -78,7 +79,7 @@ class Unattended:
         return None
 
     def tell(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
     def agrees(self, question: str) -> bool:
         return True

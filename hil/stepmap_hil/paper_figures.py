@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import LinkError, ModelError
+from stepmap.errors import DamagedError, LinkError, ModelError
 from stepmap.figures import Progress, Published
 from stepmap.plots.style import styled
-from stepmap_hil import figures
+from stepmap_hil import figures, runs
 from stepmap_hil.build import checkout
 from stepmap_hil.replay import Story, story
-from stepmap_hil.summary import Series, rms, roughness, series
+from stepmap_hil.summary import Series, common, rms, roughness, series
 
-RECORDING = Path("build/suspended_mass/bench/run.mcap")
+BUILD = Path("build")
 JOB = "examples/suspended_mass.toml"
+OWN = BUILD / "figures" / runs.RUNS  # runs that are made for a figure; those of the user stay as they are
 
 
 def fig2(progress: Progress, recording: Path | None = None) -> Published:
@@ -29,7 +30,7 @@ def fig2(progress: Progress, recording: Path | None = None) -> Published:
         raise ModelError(f"{recording}: has no open loop to compare with; record it without --no-open-loop")
     if told.controller.plant.step.nd < 2:
         raise ModelError(f"{recording}: the figure is of two coordinates, and {told.job.name} has one")
-    closed, opened = series(told.controller, told.closed), series(told.controller, told.opened)
+    closed, opened = common(series(told.controller, told.closed), series(told.controller, told.opened))
     with styled():
         drawn = figures.setpoint(told.controller, closed, opened)
     x, y = (c.name for c in told.controller.plant.step.system.dynamic[:2])
@@ -59,7 +60,7 @@ def fig4(progress: Progress, recording: Path | None = None) -> Published:
         drawn = figures.commands(told.controller, s)
     names = tuple(told.controller.plant.step.input_names)
     curves = {"reference": s.plan, "raw": s.raw_command, "filtered": s.command}
-    rough = {name: roughness(values, s.valid) or np.nan for name, values in curves.items()}
+    rough = {name: roughness(values, s) or np.nan for name, values in curves.items()}
     return Published(
         title="Commands from raw and from filtered measurements",
         source="Schultz & Murphey, Fig. 4",
@@ -86,16 +87,13 @@ def fig4(progress: Progress, recording: Path | None = None) -> Published:
 
 
 def _told(progress: Progress, recording: Path | None) -> Story:
-    """The given recording, or the last run of the main job; it is run now where there is none that can be used."""
+    """The given run, or the last one of the main job; it is run now, apart, where there is none that can be used."""
     progress(0.0, "reading the recording")
     if recording is not None:
-        return story(recording)
-    if RECORDING.exists():
-        try:
-            told = story(RECORDING)
-        except ModelError:  # of another version
-            told = None
-        if told is not None and told.opened is not None and not told.closed.ended:
+        return story(runs.find(recording, BUILD))
+    for place in (runs.folder(BUILD, Path(JOB).stem), OWN):
+        told = _usable(runs.latest(place))
+        if told is not None:
             return told
     progress(0.1, "running the bench, about a minute")
     command = [
@@ -105,13 +103,29 @@ def _told(progress: Progress, recording: Path | None) -> Story:
         "bench",
         str(checkout() / JOB),
         "--build",
-        str(RECORDING.parents[2]),
+        str(BUILD),
+        "--runs",
+        str(OWN),
     ]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if run.returncode:
         raise LinkError(f"the bench gave no recording: {run.stderr.strip().removeprefix('stepmap: error: ')}")
     progress(0.9, "drawing")
-    return story(RECORDING)
+    made = runs.latest(OWN)
+    if made is None:
+        raise LinkError(f"the bench gave no recording: there is none in {OWN}")
+    return story(made / runs.RECORDING)
+
+
+def _usable(run: Path | None) -> Story | None:
+    """A run that went to its end, with one in open loop to compare with."""
+    if run is None:
+        return None
+    try:
+        told = story(run / runs.RECORDING)
+    except (ModelError, DamagedError):  # of another version
+        return None
+    return told if told.opened is not None and not told.closed.ended else None
 
 
 def _assumptions(told: Story) -> tuple[str, ...]:

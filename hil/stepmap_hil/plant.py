@@ -26,6 +26,18 @@ class PlantErrors:
     motor: MotorErrors = field(default_factory=MotorErrors)
     step: float = 0.002  # s, of the simulation, at most
 
+    def differences(self, *, motors: bool) -> list[str]:
+        """What the model does not know, for people."""
+        told = [f"{name} = {value:g}" for name, value in self.system.items() if isinstance(value, int | float)]
+        told += [f"start of {name} {value:+g}" for name, value in self.start.items()]
+        told += [f"{name} {value:+g}" for name, value in self.offsets.items()]
+        if motors:
+            m = self.motor
+            told.append(
+                f"motors with {m.lag:g} times the lag, {m.strength:g} times the speed, {m.backlash:g} m of play"
+            )
+        return told
+
 
 class Plant:
     """Motors and mechanism; time passes when ``advance`` is called."""

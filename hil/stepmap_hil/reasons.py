@@ -38,6 +38,7 @@ class Reason(IntEnum):
     NOT_CALIBRATED = 23
     NO_SCHEDULE = 24
     FAR_FROM_START = 25
+    MOTOR_LATE = 26
 
 
 class Explanation(NamedTuple):
@@ -78,7 +79,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.INNOVATION: Explanation(
         "measurements and model disagree more than the noise allows",
-        "compare mass, lengths and noise of the job with the robot",
+        "look for missed deadlines, then compare mass, lengths and noise of the job with the robot",
     ),
     Reason.COVARIANCE: Explanation(
         "the estimate became too uncertain", "see which channels are missing; the robot must stay in view"
@@ -105,6 +106,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.NO_SCHEDULE: Explanation("refused: there is no schedule for this model", "upload one"),
     Reason.FAR_FROM_START: Explanation(
         "refused: a motor is not where the schedule begins", "move the robot there, then calibrate, arm and run"
+    ),
+    Reason.MOTOR_LATE: Explanation(
+        "the motors were not served in time",
+        "see what floods the line (stepmap monitor), use a smaller model or a faster board; then reset (stepmap stop)",
     ),
 }
 

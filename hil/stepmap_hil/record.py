@@ -6,19 +6,22 @@ What was written before the disk was full, or before a crash, can be read.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from mcap.exceptions import McapError
-from mcap.reader import NonSeekingReader
+from mcap.records import Attachment, Channel, Chunk, McapRecord, Message, Metadata
+from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap.writer import CompressionType, Writer
 
-from stepmap.errors import ModelError
+from stepmap.errors import DamagedError, ModelError
+from stepmap.text import printable
 
 KINDS: dict[type, dict[str, Any]] = {
     bool: {"type": "boolean"},
@@ -28,8 +31,16 @@ KINDS: dict[type, dict[str, Any]] = {
     list: {"type": "array", "items": {"type": "number"}},
 }
 LIBRARY = "stepmap"
+NAME = re.compile(r"\w[\w .+-]{0,79}")  # no separator of paths, nothing that begins with a dot or a dash
+LARGEST = 2 * 1024**3  # bytes of a file: some hours; all of it is read into memory
 DAMAGED = (McapError, EOFError, ValueError, AssertionError, LookupError, OverflowError, MemoryError, struct.error)
 """What the reader raises at the end of a cut file, or in the middle of a damaged one."""
+
+
+def name_of(text: str) -> str:
+    """A name for a recording: what no reader would take becomes an underline."""
+    made = re.sub(r"[^\w .+-]", "_", text)[:80]
+    return made if NAME.fullmatch(made) else f"_{made[:79]}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,16 @@ class Recorder:
                 self._writer.add_metadata(name, dict(about))
             except OSError as error:
                 self.failed = error
+
+    @contextmanager
+    def telling_why(self) -> Iterator[None]:
+        """Adds why a run was cut off, where an error leaves the block."""
+        try:
+            yield
+        except BaseException as error:
+            interrupted = isinstance(error, KeyboardInterrupt)
+            self.add("aborted", {"why": str(error) or ("interrupted" if interrupted else type(error).__name__)})
+            raise
 
     def write(self, topic: str, time: float, /, **content: Any) -> None:
         """Adds an entry. Where the disk is full the recording ends, and the run is told by ``failed``."""
@@ -125,17 +146,24 @@ class Recording:
 
 
 def read(path: Path) -> Recording:
-    """The content of a file; of one that ends early, what is whole."""
+    """The content of a file; of one that ends early or is damaged, what comes before that.
+
+    Nothing of it is believed: texts of its metadata come printable, and no length that it declares exceeds the file's.
+    """
     made = Recording({}, {}, [])
     try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise DamagedError(f"{path} has {size} bytes, and recordings have {LARGEST} at most")
         with path.open("rb") as file:
-            for metadata in _quietly(NonSeekingReader(file).iter_metadata()):
-                made.about[metadata.name] = dict(metadata.metadata)
-        with path.open("rb") as file:
-            for attachment in _quietly(NonSeekingReader(file).iter_attachments()):
-                made.attachments[attachment.name] = attachment.data
-        with path.open("rb") as file:
-            made.entries.extend(_quietly(_entries(file)))
+            records = StreamReader(file, emit_chunks=True, record_size_limit=max(size, 1)).records
+            for part in _quietly(_whole(records, path)):
+                if isinstance(part, Metadata):
+                    made.about[part.name] = {name: printable(text) for name, text in part.metadata.items()}
+                elif isinstance(part, Attachment):
+                    made.attachments[part.name] = part.data
+                elif isinstance(part, Entry):
+                    made.entries.append(part)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     if "run" not in made.about:
@@ -143,9 +171,33 @@ def read(path: Path) -> Recording:
     return made
 
 
-def _entries(file: IO[bytes]) -> Iterator[Entry]:
-    for _, channel, message in NonSeekingReader(file).iter_messages(log_time_order=False):
-        yield Entry(channel.topic, message.log_time * 1e-9, json.loads(message.data))
+def _whole(records: Iterator[McapRecord], path: Path) -> Iterator[McapRecord | Entry]:
+    """Records, with messages as entries. Packed chunks are refused: they may become any size."""
+    topics: dict[int, str] = {}
+    for record in records:
+        if isinstance(record, Chunk) and record.compression:
+            raise DamagedError(f"{path} is compressed, and recordings are not: mcap decompress makes one that is not")
+        for part in breakup_chunk(record) if isinstance(record, Chunk) else (record,):
+            if isinstance(part, Channel):
+                topics[part.id] = part.topic
+            elif isinstance(part, Message):
+                yield Entry(topics[part.channel_id], part.log_time * 1e-9, _content(part.data, path))
+            else:
+                yield part
+
+
+def _content(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        made = json.loads(data, parse_constant=_refuse)
+    except RecursionError:
+        raise DamagedError(f"{path} is damaged: one of its messages is nested too deeply") from None
+    if not isinstance(made, dict):
+        raise DamagedError(f"{path} is damaged: one of its messages is not a set of named values")
+    return made
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number")  # as the recorder, which writes none
 
 
 def _quietly(items: Iterator[Any]) -> Iterator[Any]:

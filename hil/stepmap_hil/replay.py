@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import io
-import json
-import tempfile
-import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stepmap import jobs
-from stepmap.errors import JobError, ModelError, StepmapError
+from stepmap.archives import read_arrays
+from stepmap.arrays import Array
+from stepmap.errors import DamagedError, JobError, ModelError, StepmapError
 from stepmap.jobs import Job
+from stepmap.jobs.tables import parse_text
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
-from stepmap_hil import dialect
+from stepmap_hil import dialect, recorded
 from stepmap_hil.board import Board
 from stepmap_hil.dialect import Message
-from stepmap_hil.faults import Result
 from stepmap_hil.key import Key
 from stepmap_hil.link import Link
 from stepmap_hil.logbook import Row, Run
-from stepmap_hil.record import Entry, Recording, read
+from stepmap_hil.record import Recording, read
 from stepmap_hil.session import VIRTUAL, Session
 from stepmap_hil.summary import bit_exact
 from stepmap_hil.upload import upload
@@ -48,72 +46,86 @@ class Story:
     sent: list[dict[str, Any]]
 
 
-DAMAGED = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error)
+DAMAGED = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError)
 """What there is in place of a run's content."""
-
-
-@contextmanager
-def job_file(recording: Recording, path: Path) -> Iterator[Path]:
-    """The job of a recording as a file, while the block runs; `path` is for messages."""
-    if "job.toml" not in recording.attachments or "solution.npz" not in recording.attachments:
-        raise ModelError(f"{path} holds no job: it was made by another program, or ends before its first entry")
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{recording.about['run']['job']}.toml"
-        file.write_bytes(recording.attachments["job.toml"])
-        for name, content in recording.attachments.items():
-            if name.startswith("files/"):
-                other = Path(folder) / Path(name.removeprefix("files/")).name
-                other.write_bytes(content)
-        yield file
+ATTACHED = "files/"  # before the names of files that the job names
+ARRAYS = ("t", "x", "u", "gains")
 
 
 def story(path: Path) -> Story:
-    """What a recording tells; raises ModelError where it is none, or where this version makes another controller."""
+    """What a recording tells; raises where it is none, or where this version makes another controller.
+
+    It comes from elsewhere: nothing in it names a file of this computer, and what it says is checked before it is used.
+    """
     recording = read(path)
     try:
         return _told(recording, path)
-    except JobError as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
+    except (JobError, DamagedError) as error:
+        raise DamagedError(f"{path} is damaged: {error}") from None
     except StepmapError:
         raise
     except DAMAGED as error:
-        raise ModelError(f"{path} is damaged: {error}") from error
+        raise DamagedError(f"{path} is damaged: {error}") from error
 
 
 def _told(recording: Recording, path: Path) -> Story:
-    about = recording.about["run"]
-    with job_file(recording, path) as file:
-        job = jobs.load(file)
-        choices = generation.read_choices(file)
-        packed = np.load(io.BytesIO(recording.attachments["solution.npz"]))
-        trajectory = Trajectory(packed["t"], packed["x"], packed["u"])
-        controller = generation.controller(job, trajectory, packed["gains"], choices)
-    if controller.digest != about["model"]:
+    about = recorded.About.read(recording.about["run"])
+    if "job.toml" not in recording.attachments or "solution.npz" not in recording.attachments:
+        raise ModelError(f"{path} holds no job: it was made by another program, or ends before its first entry")
+    job, choices, controller = _designed(about.job, tuple(sorted(recording.attachments.items())))
+    if controller.digest != about.model:
         raise ModelError(
-            f"{path} was recorded with model {about['model']}, and this version makes {controller.digest} of its job: "
-            f"use stepmap {about.get('stepmap', '')} as it was then"
+            f"{path} was recorded with model {about.model}, and this version makes {controller.digest} of its job: "
+            f"use stepmap {about.stepmap} as it was then"
         )
-    closed = Run(
-        about["job"], about["board"], about["mode"], about.get("plant", "simulated"), _rows(recording.of("/tick"))
-    )
-    closed.events = [(entry.content["at"], entry.content["text"]) for entry in recording.of("/event")]
+    words = Words.parse(controller.description())
+    sizes = (words, len(job.system.coordinates))
+    closed = Run(about.job, about.board, about.mode, about.plant, recorded.rows(recording.of("/tick"), *sizes))
+    closed.board_id = recorded.board_id(recording.about.get("board", {}).get("id", ""))
+    closed.events = [recorded.event(entry) for entry in recording.of("/event")]
     end = recording.about.get("end")
-    closed.ended = "the recording ends here" if end is None else end["ended"]
+    closed.ended = (
+        recorded.reason(recording.about.get("aborted", {}).get("why", "the recording ends here"))
+        if end is None
+        else recorded.reason(end["ended"])
+    )
     facts: dict[str, Any] = dict.fromkeys(("flash_bytes", "ram_bytes", "instructions_per_tick"))
-    facts = {"seed": int(about["seed"]), "sensor": about["sensor"], **facts}
+    facts = {"seed": about.seed, "sensor": about.sensor, **facts}
     if end is not None:
-        closed.results = [Result(**result) for result in json.loads(end["results"])]
+        closed.results = recorded.results(end["results"])
         closed.misses = int(end["misses"])
-        facts = json.loads(end["facts"])
-    rows = _rows(recording.of("/open_loop"))
-    opened = Run(about["job"], about["board"], "lockstep", rows=rows) if rows else None
-    sent = [entry.content for entry in recording.of("/sent")]
+        closed.suspects = recorded.suspects(end.get("suspects", "[]"))
+        closed.stop = recorded.stop(end.get("stop", "null"))
+        facts = recorded.facts(end["facts"])
+    rows = recorded.rows(recording.of("/open_loop"), *sizes)
+    opened = Run(about.job, about.board, "lockstep", rows=rows) if rows else None
+    sent = [recorded.sent(entry, words) for entry in recording.of("/sent")]
     return Story(job, choices, controller, closed, opened, facts, sent)
 
 
-def _rows(entries: Sequence[Entry]) -> list[Row]:
-    known = {f.name for f in fields(Row)}
-    return [Row(**{name: value for name, value in entry.content.items() if name in known}) for entry in entries]
+@lru_cache(maxsize=4)
+def _designed(name: str, attachments: tuple[tuple[str, bytes], ...]) -> tuple[Job, generation.Choices, Controller]:
+    """The controller of a recorded job. To design it takes seconds, and recordings of one job are read in a row."""
+    content = dict(attachments)
+    root = parse_text(content["job.toml"], "job.toml", _files(content))
+    job = jobs.parse(root, name)
+    choices = generation.choices_in(root)
+    packed = read_arrays(content["solution.npz"], ARRAYS)
+    return job, choices, generation.controller(job, _trajectory(job, packed), packed["gains"], choices)
+
+
+def _files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files that the job names, as it names them."""
+    return {name.removeprefix(ATTACHED): data for name, data in attachments.items() if name.startswith(ATTACHED)}
+
+
+def _trajectory(job: Job, packed: Mapping[str, Array]) -> Trajectory:
+    steps, nx, nu = job.steps, job.step.nx, job.step.nu
+    shapes = {"t": (steps + 1,), "x": (steps + 1, nx), "u": (steps, nu), "gains": (steps, nu, nx)}
+    for name, shape in shapes.items():
+        if packed[name].shape != shape or packed[name].dtype != float or not np.isfinite(packed[name]).all():
+            raise DamagedError(f"its {name} are not {shape} finite numbers")
+    return Trajectory(packed["t"], packed["x"], packed["u"])
 
 
 @dataclass(frozen=True)
@@ -140,7 +152,7 @@ def replay(told: Story, board: Board, key: Key) -> Comparison:
         link = Link(board.open(), key)
         link.connect()
         upload(link, told.controller.schedule.pack(), key)
-        heard = _send_again(told, link, board) if lockstep else _Repetition(told, link).go(rows)
+        heard = _heard(told, link, board, rows)
     by_tick: dict[tuple[int, ...], list[Message]] = {}
     for message in heard:
         by_tick.setdefault(_key(told, message), []).append(message)
@@ -150,6 +162,18 @@ def replay(told: Story, board: Board, key: Key) -> Comparison:
     recorded = len(told.closed.rows)
     twin = bit_exact(told.controller, told.closed)
     return Comparison(recorded, len(rows) - len(different), first, twin, recorded - len(rows), why)
+
+
+def _heard(told: Story, link: Link, board: Board, rows: Sequence[Row]) -> list[Message]:
+    """All telemetry in answer to what was sent then, as far as messages can carry it."""
+    try:
+        if told.closed.mode == "lockstep":
+            return _send_again(told, link, board)
+        return _Repetition(told, link).go(rows)
+    except StepmapError:
+        raise
+    except (ValueError, LookupError, struct.error) as error:
+        raise DamagedError(f"what was recorded cannot have been sent: {error}") from error
 
 
 def _key(told: Story, tick: Row | Message) -> tuple[int, ...]:

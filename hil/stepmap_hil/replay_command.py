@@ -9,16 +9,18 @@ from typing import Annotated
 import typer
 
 from stepmap.cli.output import console, figures, working
-from stepmap.errors import LinkError
+from stepmap.errors import LinkError, ModelError
 from stepmap.jobs import optimize as optimum
 from stepmap_codegen import generate as generation
 from stepmap_hil import key as keys
 from stepmap_hil import replay as replaying
-from stepmap_hil import results
+from stepmap_hil import results, runs
 from stepmap_hil.bench_command import firmware, own_key
 from stepmap_hil.board import Board
 from stepmap_hil.boards import NativeBoard, QemuBoard
 from stepmap_hil.build import Choices
+
+WRITTEN = (".html", ".json", ".png", ".svg")  # how names of a report's files end
 
 
 class BoardName(Enum):
@@ -28,11 +30,13 @@ class BoardName(Enum):
     STM32F405 = "stm32f405"
 
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A recording of a run (run.mcap).")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run: its name, its folder, a recording (.mcap), or latest.")
+]
 
 
 def replay(
-    file: FileArgument,
+    run: RunArgument,
     board: Annotated[BoardName, typer.Option(help="A process, or an emulated chip.")] = BoardName.NATIVE,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
@@ -41,11 +45,12 @@ def replay(
     The integer model on this computer is compared, too. Fails where anything differs, or nothing can be compared.
     """
     with working("reading the recording"):
-        told = replaying.story(file)
+        told = replaying.story(runs.find(run, build))
     place = build / "replay"  # apart from what the job is now
     generated = generation.stage(told.job, optimum.stage(told.job, place), told.choices, place)
-    if not generated.unchanged():
-        generation.write(generated, told.controller)
+    with generated.making() as needed:
+        if needed:
+            generation.write(generated, told.controller)
     key_file = own_key(place / told.job.name)
     secret = keys.read(key_file)
     _, made = firmware(told.job, generated, Choices(board.value, key_file), secret, place)
@@ -68,17 +73,27 @@ def replay(
 
 
 def report(
-    file: FileArgument,
+    run: RunArgument,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to write; usually the recording's folder.")
     ] = None,
+    build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:
     """Make summary.json, pictures and one HTML report of a recording alone."""
     with working("reading the recording"):
+        file = runs.find(run, build)
         told = replaying.story(file)
     folder = out or file.parent
     folder.mkdir(parents=True, exist_ok=True)
+    _require_no_links(folder)
     with working("drawing"):
         summary = results.write(folder, told.controller, told.closed, told.opened, told.facts)
     rows = [*results.table(summary), ("report", str(folder / "report.html"))]
     console().print(figures(rows, title=told.job.name))
+
+
+def _require_no_links(folder: Path) -> None:
+    """Raises where a file of a report would be written through a link: the folder may have come with the recording."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix in WRITTEN and path.is_symlink():
+            raise ModelError(f"{path} is a link, and a report is not written through it: remove it, or give --out")

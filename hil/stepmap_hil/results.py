@@ -8,15 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from stepmap.jobs.stage import Stage
 from stepmap.report import Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_hil import figures
 from stepmap_hil.instructions import instructions
-from stepmap_hil.logbook import Run, errors
+from stepmap_hil.logbook import Run
 from stepmap_hil.record import Recorder
 from stepmap_hil.run import Rig
-from stepmap_hil.summary import rms, series, summarize
+from stepmap_hil.summary import comparison, series, summarize
 
 
 def facts(rig: Rig, scratch: Path) -> dict[str, Any]:
@@ -25,6 +24,8 @@ def facts(rig: Rig, scratch: Path) -> dict[str, Any]:
     return {
         "seed": rig.seed,
         "sensor": rig.settings.sensor,
+        "planned_ticks": rig.planned,
+        "plant_differences": rig.settings.plant.differences(motors=bool(rig.job.system.kinematic)),
         "flashed_bytes": None if rig.flashed is None else rig.flashed.size,
         "flashed_seconds": None if rig.flashed is None else round(rig.flashed.seconds, 3),
         "flash_bytes": built.get("flash_bytes"),
@@ -39,23 +40,8 @@ def complete(recorder: Recorder, closed: Run, opened: Run | None, known: Mapping
         recorder.write("/open_loop", row.time, **vars(row))
     results = json.dumps([asdict(result) for result in closed.results])
     told = {"ended": closed.ended, "results": results, "misses": str(closed.misses), "facts": json.dumps(dict(known))}
-    recorder.add("end", told)
-
-
-def leave(
-    made: Stage,
-    controller: Controller,
-    closed: Run,
-    opened: Run | None,
-    known: Mapping[str, Any],
-    recording: Path,
-) -> dict[str, Any]:
-    """Writes everything into the stage's folder; returns the summary."""
-    with made.replace() as folder:
-        summary = write(folder, controller, closed, opened, known)
-        if recording.exists():
-            recording.replace(folder / "run.mcap")
-    return summary
+    stop = None if closed.stop is None else asdict(closed.stop)
+    recorder.add("end", {**told, "suspects": json.dumps(closed.suspects), "stop": json.dumps(stop)})
 
 
 def write(
@@ -64,53 +50,82 @@ def write(
     """summary.json, pictures and report.html."""
     from stepmap import plots
 
-    other = series(controller, opened) if opened is not None else None
-    compared = None if other is None else rms(errors(controller, other.coordinates, other.reference)[:, None])
-    summary = summarize(controller, closed, {"open_loop_rms_m": compared, **known})
+    mine, other = series(controller, closed), series(controller, opened) if opened is not None else None
+    summary = summarize(controller, closed, {**known, **comparison(controller, mine, other)})
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n")
-    drawn = figures.draw(controller, series(controller, closed), other)
+    drawn = figures.draw(controller, mine, other)
     pictures = []
     for name, figure in drawn.items():
         (folder / f"{name}.png").write_bytes(plots.render(figure, "png"))
         (folder / f"{name}.svg").write_bytes(picture := plots.render(figure, "svg"))
         pictures.append(Picture(figures.CAPTIONS[name], picture))
     events = [(f"{at:.2f} s", what) for at, what in closed.events]
-    section = Section("The run", INTRODUCTIONS[closed.plant], table(summary), pictures, events)
-    (folder / "report.html").write_text(page(f"{closed.job} on {closed.board}", [section]))
+    section = Section("The run", _introduction(summary), table(summary), pictures, events, "Events")
+    (folder / "report.html").write_text(page(f"{closed.job} on {closed.board}", [section], outcome(summary)))
     return summary
 
 
-INTRODUCTIONS = {
-    "simulated": "A board controls a simulated plant over its serial line. The plant differs from the model the board "
-    "knows: mass, drag, string length, start, lag and play of the motors.",
-    "real": "A board controls a robot that a Kinect watches. Where its mechanism truly was nobody knows: what is shown "
-    "is the board's estimate.",
-}
+def outcome(summary: Mapping[str, Any]) -> str:
+    """What happened, in a sentence or two."""
+    planned = summary.get("planned_ticks")
+    if summary["ended"] == "done":
+        said = f"Ran to its end: {summary['ticks']} ticks."
+    else:
+        of = f" of {planned}" if planned else ""
+        said = f"Ended early, after {summary['ticks']}{of} ticks. {_sentence(summary['ended'])}"
+    bad = sum(not result["ok"] for result in summary["fault_results"])
+    total = len(summary["fault_results"])
+    if total:
+        which = "all taken as expected" if not bad else f"{bad} NOT taken as expected"
+        said += f" Injected faults: {total}, {which}."
+    return said
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+def _introduction(summary: Mapping[str, Any]) -> str:
+    if summary["plant"] == "real":
+        return (
+            "A board controls a robot that a Kinect watches. Where its mechanism truly was nobody knows: what is shown "
+            "is the board's estimate."
+        )
+    board = "A board controls a simulated plant over its serial line."
+    differences = summary.get("plant_differences")
+    if differences is None:  # recorded by an older version
+        return board
+    if not differences:
+        return f"{board} The plant has the parameters of the model; it is simulated with a finer step."
+    return f"{board} The plant differs from the model the board knows: {'; '.join(differences)}."
 
 
 def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The summary for people."""
-    opened, known, better = summary["open_loop_rms_m"], summary["estimate_rms_m"], ""
-    gain = "" if not opened else f", {opened / summary['tracking_rms_m']:.1f} times better than open loop"
-    if summary["raw_measurement_rms_m"]:
-        better = f", {summary['raw_measurement_rms_m'] / summary['estimate_rms_m']:.1f} times better than measurements"
-    most = f"{1e3 * summary['tracking_max_m']:.1f} mm at most"
-    whose = ", by the estimate" if summary["plant"] == "real" else ""
+    known = summary["estimate_rms_m"]
     exact = {True: "yes", False: "NO", None: "not comparable: telemetry is missing"}[summary["bit_exact_with_host"]]
-    counted = f"{summary['gated']} values gated, {summary['saturations']} saturations, {summary['faults']} faults"
+    planned = summary.get("planned_ticks")
+    ticks = f"{summary['ticks']}{f' of {planned}' if planned and planned != summary['ticks'] else ''} ticks"
+    real_time = summary["latency_ms"] is not None and summary["mode"] == "realtime"
+    times = [("latency", _times(summary["latency_ms"])), ("jitter", _times(summary["jitter_ms"]))] if real_time else []
     rows = [
-        ("board", f"{summary['board']}, {summary['mode']}, {summary['ticks']} ticks, {summary['sensor']}"),
+        ("board", f"{summary['board']}, {summary['mode']}, {ticks}, {summary['sensor']}"),
+        *([("board id", summary["board_id"])] if summary.get("board_id") else []),
         ("ended", summary["ended"]),
-        ("tracking", f"{1e3 * summary['tracking_rms_m']:.2f} mm RMS, {most}{gain}{whose}"),
-        *([] if known is None else [("estimate", f"{1e3 * known:.2f} mm RMS{better}")]),
+        *(("likely cause" if not k else "", f"{k + 1}. {text}") for k, text in enumerate(summary["suspects"])),
+        ("tracking", _tracking(summary)),
+        *_open_loop(summary),
+        *([] if known is None else [("estimate", f"{_mm(known)} RMS of the masses")]),
+        *_filtered(summary),
         ("commands", _commands(summary)),
         ("bit-exact", exact),
-        ("latency", _times(summary["latency_ms"])),
-        *([("jitter", _times(summary["jitter_ms"]))] if summary["mode"] == "realtime" else []),
+        *times,
         ("deadlines missed", str(summary["deadline_misses"])),
-        ("events", counted),
+        ("board counted", _counted(summary)),
     ]
+    if summary["fault_results"]:
+        rows.append(("injected faults", f"{summary['injected_faults']} of {len(summary['fault_results'])} happened"))
     for result in summary["fault_results"]:
         mark = "as expected" if result["ok"] else f"NOT as expected ({result['expected']})"
         by_hand = ", by hand" if result.get("by_hand") else ""
@@ -121,19 +136,75 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     if summary["flash_bytes"]:
         size = f"{summary['flash_bytes']} bytes of flash, {summary['ram_bytes']} of RAM"
         count = summary["instructions_per_tick"]
-        rows.append(("firmware", size + (f", {count} instructions a tick" if count else "")))
+        rows.append(("firmware", size + (f", {count} instructions per tick" if count else "")))
     return rows
+
+
+def _tracking(summary: Mapping[str, Any]) -> str:
+    whose = ", by the estimate" if summary["plant"] == "real" else ""
+    return f"{_mm(summary['tracking_rms_m'])} RMS, {_mm(summary['tracking_max_m'])} max{whose}"
+
+
+APART = 1e-4  # m, between the starts of two runs that are compared; less is not worth a word
+
+
+def _open_loop(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """With and without feedback, of the same ticks."""
+    opened, closed, ticks = summary["open_loop_rms_m"], summary["closed_loop_rms_m"], summary["compared_ticks"]
+    if opened is None or closed is None:
+        return []
+    apart = summary["open_loop_start_apart_m"]
+    began = f"; they began {_mm(apart)} apart" if apart > APART else ""
+    told = f"open loop {_mm(opened)} RMS, closed loop {_mm(closed)} over the same {ticks} ticks"
+    return [("with feedback", f"{told}{_times_better(opened, closed)}{began}")]
+
+
+def _filtered(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    raw, filtered = summary["raw_measurement_rms_m"], summary["filtered_measurement_rms_m"]
+    if raw is None or filtered is None:
+        return []
+    told = f"measured {_mm(raw)} RMS, filtered {_mm(filtered)} at the same ticks in {summary['measured_channels']}"
+    return [("with the filter", told + _times_better(raw, filtered))]
+
+
+def _times_better(before: float, after: float, better: str = "better", worse: str = "worse") -> str:
+    """How many times, and which way; nothing where a figure is 0."""
+    if not (before > 0 and after > 0):
+        return ""
+    ratio = before / after
+    if f"{ratio:.2f}" == "1.00":
+        return ": no difference"
+    return f": {_ratio(ratio)} times {better}" if ratio > 1 else f": {_ratio(1 / ratio)} times {worse}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}"
+
+
+def _mm(metres: float) -> str:
+    return f"{1e3 * metres:.3g} mm" if metres < 1.0 else f"{metres:.3g} m"
+
+
+def _counted(summary: Mapping[str, Any]) -> str:
+    return (
+        f"{summary['gated']} values gated, {summary['saturations']} saturations, {summary['faults']} faults of its own"
+    )
 
 
 def _commands(summary: Mapping[str, Any]) -> str:
     raw, filtered = summary["command_roughness_raw"], summary["command_roughness_filtered"]
     if not filtered:
         return "too few to tell"
-    smoother = "" if not raw else f", {raw / filtered:.1f} times smoother than from raw measurements"
     unit = summary["command_unit"]
-    size = f"{1e3 * filtered:.2f} mm" if unit == "m" else f"{filtered:.3g} {unit}"
-    return f"{size} RMS second difference{smoother}"
+
+    def size(value: float) -> str:
+        return _mm(value) if unit == "m" else f"{value:.3g} {unit}"
+
+    told = f"{size(filtered)} RMS second difference"
+    if not raw:
+        return told
+    return f"{told}, {size(raw)} from raw measurements{_times_better(raw, filtered, 'smoother', 'rougher')}"
 
 
 def _times(ms: Mapping[str, float]) -> str:
-    return f"{ms['p50']:.1f} ms median, {ms['p99']:.1f} ms at the 99th percentile, {ms['max']:.1f} ms at most"
+    return f"{ms['p50']:.1f} ms median, {ms['p99']:.1f} ms at the 99th percentile, {ms['max']:.1f} ms max"

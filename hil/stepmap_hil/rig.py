@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import JobError, StepmapError
+from stepmap.errors import JobError, ModelError, StepmapError
 from stepmap.files import write_whole
 from stepmap.jobs.tables import Table, read
 from stepmap_codegen import Controller
@@ -22,11 +22,14 @@ from stepmap_hil.boards.serial import BAUD
 from stepmap_hil.build import BOARDS
 from stepmap_hil.depth import Camera, Scene
 from stepmap_hil.depth import rig as camera_table
+from stepmap_hil.key import BOARD_ID
+from stepmap_hil.ports import require_name
 
 PLANTS = ("simulated", "real")
 COUNTDOWN = 3.0  # s
 HEADER = re.compile(r"\s*\[\s*([a-z]+)\s*\]")
 BACKGROUND = re.compile(r"\s*background\s*=")
+BESIDE = re.compile(r"\w[\w .+-]*\.npz")
 SIZES = ("radius", "box", "body")  # of a Scene
 
 
@@ -39,6 +42,7 @@ class RigFile:
     port: str | None = None
     baud: int = BAUD
     board: str | None = None
+    board_id: bytes | None = None  # of the only board that is spoken to; any where None
     key: Path | None = None
     countdown: float = COUNTDOWN
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -62,15 +66,16 @@ def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
     root = read(file)
     root.only(("rig", "limits", "scene", "camera", "kinect"))
     table, kinect = root.table("rig"), root.table("kinect")
-    table.only(("plant", "port", "baud", "board", "key", "countdown"))
+    table.only(("plant", "port", "baud", "board", "board_id", "key", "countdown"))
     kinect.only(("recording", "background", "latency"))
     plant = table.choice("plant", PLANTS, "simulated")
     made = RigFile(
         file=file,
         plant=plant,
-        port=table.text("port") if "port" in table else None,
+        port=_port(table),
         baud=_baud(table),
         board=table.choice("board", BOARDS) if "board" in table else None,
+        board_id=_board_id(table),
         key=_path(table, "key", file),
         countdown=_countdown(table),
         limits={name: _limits(root.table("limits"), name) for name in root.table("limits")},
@@ -78,7 +83,7 @@ def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
         scene=_scene(root.table("scene")),
         recording=_path(kinect, "recording", file),
         latency=_latency(kinect),
-        background=_path(kinect, "background", file),
+        background=_background(kinect, file),
     )
     if made.real:
         table.need("port", "a real robot has a board at a serial port")
@@ -91,6 +96,34 @@ def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
 
 def _path(table: Table, name: str, file: Path) -> Path | None:
     return file.parent / table.text(name) if name in table else None
+
+
+def _port(table: Table) -> str | None:
+    if "port" not in table:
+        return None
+    try:
+        return require_name(table.text("port"))
+    except ModelError as error:
+        raise table.error(str(error), "port") from None
+
+
+def _background(table: Table, file: Path) -> Path | None:
+    """A file beside the rig's own, and no other: stepmap calibrate writes it."""
+    if "background" in table and not BESIDE.fullmatch(table.text("background")):
+        raise table.error("must be the name of a file beside this one that ends in .npz", "background")
+    return _path(table, "background", file)
+
+
+def _board_id(table: Table) -> bytes | None:
+    if "board_id" not in table:
+        return None
+    try:
+        told = bytes.fromhex(table.text("board_id"))
+    except ValueError:
+        told = b""
+    if len(told) != BOARD_ID:
+        raise table.error(f"must be the {2 * BOARD_ID} hexadecimal digits that stepmap monitor shows as id", "board_id")
+    return told
 
 
 def _baud(table: Table) -> int:

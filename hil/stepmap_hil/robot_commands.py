@@ -15,6 +15,7 @@ from stepmap.arrays import Array
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import ModelError
 from stepmap.files import write_whole
+from stepmap_codegen.size import require_counts
 from stepmap_hil import build as building
 from stepmap_hil import key as keys
 from stepmap_hil.bench_command import controller_of, firmware, own_key
@@ -44,6 +45,7 @@ def robot(
 
     with working("reading the job"):
         job, settings = jobs.load(file), read_settings(file)
+        require_counts(job.system, "native")
     controller, generated, _ = controller_of(job, file, build)
     key = own_key(build / job.name)
     _, program = firmware(job, generated, building.Choices("native", key), keys.read(key), build)

@@ -22,10 +22,10 @@ from stepmap_hil.dialect import Message
 from stepmap_hil.judge import MOVING
 from stepmap_hil.kinect_eye import Sight
 from stepmap_hil.link import Link
-from stepmap_hil.logbook import STOPPED, Look, Row, Run, Watch
+from stepmap_hil.logbook import STOPPED, Look, Row, Run, Stop, Watch
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.operators import Operator
-from stepmap_hil.reasons import Reason, explain
+from stepmap_hil.reasons import EXPLANATIONS, Reason, explain
 from stepmap_hil.record import Recorder
 from stepmap_hil.rig import Room
 from stepmap_hil.sensors import Seen
@@ -85,6 +85,7 @@ class RobotRun(Conductor):
     def prepare(self, countdown: float) -> None:
         """Looks whether the robot stands where the plan begins, asks, calibrates, arms and counts down."""
         self.session.ready(self.session.connect())
+        self.session.require_schedule(self.session.state())
         self._require_start(self._look())
         if not self.operator.agrees("The robot is about to be armed: keep clear of it. From then on any key stops it."):
             raise ObjectionError("left before the robot was armed: nothing has moved")
@@ -192,7 +193,9 @@ class RobotRun(Conductor):
             return self.recording_ended()
         beat = self.session.told()
         if beat is not None and beat.state not in MOVING:
-            return f"{dialect.word('STEPMAP_STATE', beat.state)}: {explain(Reason(beat.reason))}"
+            state, reason = dialect.word("STEPMAP_STATE", beat.state), Reason(beat.reason)
+            self.run.stop = Stop(state, reason.name.lower(), self.time)
+            return f"{state}: {EXPLANATIONS[reason].meaning}"
         for row in rows:
             outside = self.room.left(np.asarray(row.coordinates))
             if outside is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,7 @@ from stepmap.errors import LinkError, ModelError
 from stepmap.jobs import Job
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
+from stepmap_codegen.size import BOARDS
 from stepmap_hil import dialect, sensors
 from stepmap_hil.arrivals import Arrivals
 from stepmap_hil.bench import Bench
@@ -23,6 +24,8 @@ from stepmap_hil.board import Board, BoardError
 from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
 from stepmap_hil.boards.native import EXIT_POWER_CUT
 from stepmap_hil.build import Firmware
+from stepmap_hil.diagnosis import Circumstances, diagnose
+from stepmap_hil.dialect import Message
 from stepmap_hil.faults import UPLOADS, Fault, Result
 from stepmap_hil.faulty_port import FaultyPort
 from stepmap_hil.flash import Flashed
@@ -33,7 +36,7 @@ from stepmap_hil.logbook import Run, Watch
 from stepmap_hil.onlooker import Onlooker
 from stepmap_hil.operators import Operator
 from stepmap_hil.plant import Plant
-from stepmap_hil.record import Recorder
+from stepmap_hil.record import Recorder, name_of
 from stepmap_hil.rig import RigFile, Room
 from stepmap_hil.sensors import Sensor
 from stepmap_hil.session import Session
@@ -42,7 +45,6 @@ from stepmap_hil.upload import CHUNK, NAME, upload
 from stepmap_hil.words import Words
 
 Say = Callable[[str], None]
-BANKS = ("native", "stm32f405")  # boards that take uploads
 MODES = ("lockstep", "realtime")
 
 
@@ -100,13 +102,28 @@ class Rig:
         return self.controller.late if self.settings.latency is None else self.settings.latency
 
     @property
-    def takes_uploads(self) -> bool:
-        return self.firmware.board in BANKS or self.port is not None
+    def planned(self) -> int:
+        """Ticks of a run that nothing ends."""
+        return self.job.steps if self.ticks is None else self.ticks
+
+    def circumstances(self, faults: Sequence[Fault] = ()) -> Circumstances:
+        """What a diagnosis has to know; `faults` with those by hand."""
+        return Circumstances(
+            mode=self.mode,
+            plant=self.file.plant,
+            sensor=self.settings.sensor,
+            board=self.firmware.board,
+            port=self.port is not None,
+            believed_late=self.controller.late,
+            late=self.controller.late if self.file.real else self.latency,
+            faults=faults,
+            errors=self.settings.plant,
+        )
 
     def about(self) -> dict[str, str]:
         """For the recording."""
         return {
-            "job": self.job.name,
+            "job": name_of(self.job.name),
             "board": self.firmware.board,
             "model": self.controller.digest,
             "seed": str(self.seed),
@@ -155,15 +172,19 @@ def real_robot(
     room.require(rig.controller)
     with closing(KinectEye(rig.file, rig.job)) as eye, rig.board() as board:
         onlooker.meet(eye)
-        link = Link(board.open(), rig.key)
+        link = Link(board.open(), rig.key, board_id=rig.file.board_id)
         session = Session(link, Words.parse(rig.controller.description()), options=())
-        session.ready(session.connect())
-        operator.tell("uploading the schedule")
-        upload(link, rig.controller.schedule.pack(), rig.key)
+        beat = session.connect()
+        session.ready(beat)
+        if takes_uploads(beat):
+            operator.tell("uploading the schedule")
+            upload(link, rig.controller.schedule.pack(), rig.key)
         parts = (rig.job, rig.controller, link, eye, operator, room)
         with RobotRun(*parts, board=rig.firmware.board, recorder=recorder, onlooker=onlooker) as run:
+            run.run.took_upload = takes_uploads(beat)
             run.prepare(rig.file.countdown)
-            made = run.go(rig.job.steps if rig.ticks is None else rig.ticks, watch)
+            made = run.go(rig.planned, watch)
+    diagnose(rig.controller, made, rig.circumstances())
     onlooker.over(made)
     return made
 
@@ -184,9 +205,8 @@ def _run(
 ) -> Run:
     plant = Plant(rig.job, controller.axes, rig.settings.plant)
     channels = Words.parse(controller.description()).names("measurement")
-    uploads = [fault.kind for fault in rig.faults if fault.kind in UPLOADS]
-    if uploads and not rig.takes_uploads:
-        raise ModelError(f"faults: {uploads[0]} happens to an upload, and {rig.firmware.board} takes none")
+    if rig.port is None:
+        _require_uploads(rig, takes=BOARDS[rig.firmware.board].bank > 0)
     with watching(rig) as sensor, rig.board() as board:
         onlooker.meet(sensor)
         say("starting the board")
@@ -194,10 +214,11 @@ def _run(
         injector = None
         if rig.faults or onlooker.injects:
             injector = Injector(rig.faults, channels, len(plant.motors), port, rig.seed, onlooker.faults)
-        link = Link(port if injector is not None else port.inner, rig.key)
-        link.connect()
+        link = Link(port if injector is not None else port.inner, rig.key, board_id=rig.file.board_id)
+        takes = takes_uploads(link.connect())
+        _require_uploads(rig, takes=takes)
         results: list[Result] = []
-        if rig.takes_uploads:
+        if takes:
             say("uploading the schedule")
             results = bring_schedule(rig.faults, board, link, controller.schedule.pack(), rig.key)
         with Bench(
@@ -217,13 +238,27 @@ def _run(
             onlooker=onlooker,
         ) as bench:
             bench.run.results += results
+            bench.run.took_upload = takes
             say("calibrating and arming")
             bench.prepare()
             say("running")
-            return bench.go(rig.job.steps if rig.ticks is None else rig.ticks, watch)
+            run = bench.go(rig.planned, watch)
+    diagnose(controller, run, rig.circumstances(() if injector is None else injector.faults))
+    return run
 
 
 # Uploads
+
+
+def takes_uploads(beat: Message) -> bool:
+    """Whether a board has memory for a schedule; one without runs that of its image."""
+    return bool(beat.flags & dialect.value("STEPMAP_FLAG_TAKES_UPLOADS"))
+
+
+def _require_uploads(rig: Rig, *, takes: bool) -> None:
+    uploads = [fault.kind for fault in rig.faults if fault.kind in UPLOADS]
+    if uploads and not takes:
+        raise ModelError(f"faults: {uploads[0]} happens to an upload, and {rig.firmware.board} takes none")
 
 
 def bring_schedule(faults: tuple[Fault, ...], board: Board, link: Link, blob: bytes, key: Key) -> list[Result]:

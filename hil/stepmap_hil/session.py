@@ -44,7 +44,10 @@ class Sent:
 
 
 class Session:
-    """One board in the time of ``stamp_us``; ``log`` hears all that is sent."""
+    """One board in the time of ``stamp_us``; ``log`` hears all that is sent.
+
+    ``schedule`` is what heartbeats must name, the first bytes of its SHA-256, before a board is armed.
+    """
 
     def __init__(
         self,
@@ -52,9 +55,10 @@ class Session:
         words: Words,
         *,
         options: Sequence[str] = VIRTUAL,
+        schedule: bytes | None = None,
         log: Callable[[Sent], None] | None = None,
     ) -> None:
-        self.link, self.words, self.options = link, words, tuple(options)
+        self.link, self.words, self.options, self.schedule = link, words, tuple(options), schedule
         self.stamp_us = 1_000_000
         self.sequence = 0
         self._fence = 0
@@ -120,7 +124,20 @@ class Session:
         return found
 
     def arm(self) -> None:
+        self.require_schedule(self.state())
         self.command("arm", *self.options)
+
+    def require_schedule(self, beat: Message) -> None:
+        """Raises where the board would follow another schedule than this job's."""
+        used = bytes(beat.schedule)
+        if self.schedule is None or used == self.schedule:
+            return
+        follows = f"follows schedule {used.hex()}" if any(used) else "has no schedule"
+        takes = beat.flags & dialect.value("STEPMAP_FLAG_TAKES_UPLOADS")
+        raise LinkError(
+            f"the board {follows}, and this job's is {self.schedule.hex()}: "
+            + ("upload it (stepmap upload)" if takes else "it takes no uploads, so build and flash the job's firmware")
+        )
 
     def run(self) -> None:
         self.command("run")
@@ -142,7 +159,7 @@ class Session:
         while True:
             answer = self._hear("VIRTUAL_ACTUATOR")
             if answer.stamp_us == self.stamp_us:
-                return Actuators(tuple(answer.effort), bool(answer.enabled))
+                return Actuators(tuple(answer.effort[: len(counts)]), bool(answer.enabled))
 
     def ask_encoders(self, counts: Sequence[int]) -> Actuators | None:
         """The same of a board that may not answer, such as one that was reset."""
@@ -154,17 +171,17 @@ class Session:
                 if answer.sequence == self._fence:
                     return None
             elif answer.stamp_us == self.stamp_us:
-                return Actuators(tuple(answer.effort), bool(answer.enabled))
+                return Actuators(tuple(answer.effort[: len(counts)]), bool(answer.enabled))
 
     def _send_encoders(self, counts: Sequence[int]) -> None:
-        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=_padded(counts, 2))
+        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=counts)
         self._log(Sent("encoder", self.stamp_us, words=tuple(counts)))
 
     def measure(self, z: Sequence[int], valid: int, age: float = 0.0) -> None:
         """Sends what was seen ``age`` seconds ago."""
         self.sequence += 1
         fields: dict[str, Any] = {"stamp_us": self.stamp_us, "sequence": self.sequence, "valid": valid}
-        self.link.send("MEASUREMENT", z=_padded(z, 8), age_us=min(round(1e6 * max(age, 0.0)), 0xFFFFFFFF), **fields)
+        self.link.send("MEASUREMENT", z=z, age_us=min(round(1e6 * max(age, 0.0)), 0xFFFFFFFF), **fields)
         self._log(Sent("measurement", words=tuple(z), **fields))
 
     def tick(self, z: Sequence[int], valid: int) -> list[Message]:
@@ -199,7 +216,3 @@ class Session:
         if answer is None:
             raise LinkError(f"the board did not answer for {PATIENCE:g} s: is it still running?")
         return answer
-
-
-def _padded(values: Sequence[int], size: int) -> list[int]:
-    return [*(int(v) for v in values), *([0] * (size - len(values)))]

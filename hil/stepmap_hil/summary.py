@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ConvergenceError, ModelError
+from stepmap.errors import ConvergenceError, LinkError
 from stepmap_codegen import Controller
 from stepmap_hil import dialect
-from stepmap_hil.judge import MOVING
+from stepmap_hil.judge import MOVING, NEVER
 from stepmap_hil.logbook import Row, Run, errors, reference
 from stepmap_hil.twin import Twin
 from stepmap_hil.words import Words
@@ -22,6 +22,7 @@ from stepmap_hil.words import Words
 class Series:
     """Arrays of the ticks while running, one row a tick."""
 
+    tick: Array  # number of the tick, int
     time: Array
     reference: Array  # x
     coordinates: Array  # q̄ of the plant
@@ -36,6 +37,11 @@ class Series:
     jitter_ms: Array
     known: bool  # whether coordinates and truth are those of the plant, and not its estimate and what was measured
 
+    def at(self, where: Array) -> Series:
+        """The ticks for which `where` (bool, one entry per tick) holds."""
+        apart = ("latency_ms", "jitter_ms", "known")  # not of every tick
+        return replace(self, **{f.name: getattr(self, f.name)[where] for f in fields(self) if f.name not in apart})
+
 
 def moving(run: Run) -> list[Row]:
     """The ticks of a run until the board ended it."""
@@ -49,6 +55,7 @@ def series(controller: Controller, run: Run) -> Series:
     measured = np.array([row.z for row in rows]).reshape(-1, nz)
     valid = np.array([[row.valid >> k & 1 for k in range(nz)] for row in rows], dtype=bool).reshape(-1, nz)
     return Series(
+        tick=np.array([row.tick for row in rows], dtype=np.int64),
         time=np.array([row.time for row in rows]) - (rows[0].time if rows else 0.0),
         reference=reference(controller, rows),
         coordinates=np.array([row.coordinates for row in rows]),
@@ -126,51 +133,92 @@ def rms(errors: Array) -> float:
     return float(np.sqrt(np.mean(np.sum(errors**2, axis=-1)))) if len(errors) else float("nan")
 
 
-def roughness(commands: Array, valid: Array) -> float | None:
-    """RMS second difference, over ticks where nothing is missing in their measurements and in the two before."""
-    whole = np.all(valid[2:] & valid[1:-1] & valid[:-2], axis=1)
+def roughness(commands: Array, s: Series) -> float | None:
+    """RMS second difference, over ticks that follow each other with nothing missing in their three measurements."""
+    whole = np.all(s.valid[2:] & s.valid[1:-1] & s.valid[:-2], axis=1)
+    whole &= (np.diff(s.tick)[1:] == 1) & (np.diff(s.tick)[:-1] == 1)
     return rms(np.diff(commands, 2, axis=0)[whole]) if whole.any() else None
+
+
+def common(closed: Series, opened: Series) -> tuple[Series, Series]:
+    """The ticks that both runs have, so that what is compared is of the same span."""
+    return closed.at(np.isin(closed.tick, opened.tick)), opened.at(np.isin(opened.tick, closed.tick))
+
+
+def comparison(controller: Controller, closed: Series, opened: Series | None) -> dict[str, Any]:
+    """Tracking with and without feedback over the ticks that both runs have, and how far apart both began [m]."""
+    names = ("open_loop_rms_m", "closed_loop_rms_m", "compared_ticks", "open_loop_start_apart_m")
+    if opened is None:
+        return dict.fromkeys(names)
+    a, b = common(closed, opened)
+    if not len(a.tick):
+        return dict.fromkeys(names)
+    off = [rms(errors(controller, s.coordinates, s.reference)[:, None]) for s in (b, a)]
+    apart = float(errors(controller, a.coordinates[:1], b.coordinates[:1])[0])
+    return dict(zip(names, (*off, len(a.tick), apart), strict=True))
+
+
+def _measured(controller: Controller, s: Series) -> dict[str, Any]:
+    """Errors of measurements and of what the estimate says about the same channels, at the same ticks."""
+    channels, seen = lengths(controller), s.valid.all(axis=1)
+    if not (s.known and channels and seen.any()):
+        return dict.fromkeys(("raw_measurement_rms_m", "filtered_measurement_rms_m", "measured_channels"))
+    step = controller.plant.step
+    expected = np.array([step.system.readings(x[: step.nd + step.nk]) for x in s.estimate[seen]], dtype=float)
+    truth = s.truth[seen]
+    return {
+        "raw_measurement_rms_m": rms((s.measured[seen] - truth)[:, channels]),
+        "filtered_measurement_rms_m": rms((expected - truth)[:, channels]),
+        "measured_channels": ", ".join(step.system.sensor_channels[k][0] for k in channels),
+    }
 
 
 def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[str, Any]:
     """summary.json; docs/bench.md describes each entry."""
     rows = moving(run)
     if not rows:
-        raise ModelError("the run ended before its first tick: there is nothing to sum up")
+        raise LinkError("the run ended before its first tick: there is nothing to sum up")
     s = series(controller, run)
     tracking = errors(controller, s.coordinates, s.reference)
-    seen = s.valid.all(axis=1)
-    channels = lengths(controller)
-    return {
+    clock = run.mode == "realtime"  # in lock-step the host's clock says nothing about the robot
+    made = {
         "format": "stepmap-bench-1",
         "job": run.job,
         "board": run.board,
+        "board_id": run.board_id,
         "mode": run.mode,
         "plant": run.plant,
         "ended": run.ended or "done",
+        "suspects": list(run.suspects),
         "ticks": len(rows),
         "deadline_misses": run.misses,
-        "latency_ms": _percentiles(s.latency_ms),
-        "jitter_ms": _percentiles(s.jitter_ms),
+        "latency_ms": _percentiles(s.latency_ms) if clock else None,
+        "jitter_ms": _percentiles(s.jitter_ms) if clock else None,
         "tracking_rms_m": rms(tracking[:, None]),
         "tracking_max_m": float(tracking.max()),
         "estimate_rms_m": rms(errors(controller, s.estimate, s.coordinates)[:, None]) if s.known else None,
-        "raw_measurement_rms_m": (
-            rms((s.measured - s.truth)[seen][:, channels]) if s.known and seen.any() and channels else None
-        ),
-        "command_roughness_raw": roughness(s.raw_command, s.valid),
-        "command_roughness_filtered": roughness(s.command, s.valid),
+        **_measured(controller, s),
+        "command_roughness_raw": roughness(s.raw_command, s),
+        "command_roughness_filtered": roughness(s.command, s),
         "command_unit": command_unit(controller),
-        "feedback_roughness_raw": roughness(s.raw_command - s.plan, s.valid),
-        "feedback_roughness_filtered": roughness(s.command - s.plan, s.valid),
+        "feedback_roughness_raw": roughness(s.raw_command - s.plan, s),
+        "feedback_roughness_filtered": roughness(s.command - s.plan, s),
         "saturations": rows[-1].saturations,
         "gated": rows[-1].gated,
-        "faults": run.rows[-1].faults,
+        "faults": _board_faults(run),
+        "injected_faults": sum(not result.seen.startswith(NEVER) for result in run.results),
         "fault_results": [result.document() for result in run.results],
         "bit_exact_with_host": bit_exact(controller, run),
         "digest": run.digest(),
-        **more,
     }
+    return {**made, **{name: value for name, value in more.items() if name not in made}}  # what was computed stays
+
+
+def _board_faults(run: Run) -> int:
+    """As the board counted; a board in fault tells of no further tick, so the fault that ended a run is added."""
+    last = run.rows[-1]
+    ended = run.stop is not None and run.stop.state == "fault" and last.state in MOVING
+    return last.faults + ended
 
 
 def lengths(controller: Controller) -> list[int]:

@@ -41,7 +41,7 @@ class Twin:
         for number, block in enumerate(program.blocks):
             if block.name.startswith("update_"):
                 bit = number  # updates come first, in the order of the channels
-                if valid >> bit & 1 and machine.run(number)[0]:
+                if valid >> bit & 1 and self._update(number, bit):
                     taken |= 1 << bit
             elif block.name == "put_back":
                 machine.run(number)
@@ -57,6 +57,10 @@ class Twin:
         self.issued.append(list(self.applied))
         self._predict(self.issued.pop(0))
         return estimate, list(self.applied), taken
+
+    def _update(self, number: int, bit: int) -> bool:
+        """Takes in a channel; False where the gate kept it out."""
+        return bool(self.machine.run(number)[0])
 
     def _law(self) -> None:
         """That of where the commands since the measurement will have led."""

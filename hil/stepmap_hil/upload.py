@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import struct
 import time
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 from stepmap.errors import LinkError
 from stepmap_hil import dialect
 from stepmap_hil.dialect import Message
-from stepmap_hil.key import Key
+from stepmap_hil.key import BoardKey, Key
 from stepmap_hil.link import Link
 
 CHUNK = 192
+UNIT = 8  # bytes in which a board writes
+HEADER = re.compile(rb"\xfd.[\x00\x01]\x00....MS", re.DOTALL)  # of a frame
 MAGIC = b"SMS1"
 HEAD = 16
 NAME = 8
@@ -53,8 +56,8 @@ class Settings:
     """Seconds without any progress after which it gives up; erasing takes seconds on some boards."""
 
 
-def authentication(key: Key, *, counter: int, size: int, digest: bytes, model: bytes, target: int) -> bytes:
-    """The code that only a holder of the key can make, over UPLOAD_BEGIN's payload before it."""
+def authentication(key: BoardKey, *, counter: int, size: int, digest: bytes, model: bytes, target: int) -> bytes:
+    """The code that only a holder of the key can make, for one board, over UPLOAD_BEGIN's payload before it."""
     covered = struct.pack("<QI32s8sBB", counter, size, digest, model, target, 0)
     return hmac.digest(key.upload, covered, "sha256")
 
@@ -105,7 +108,7 @@ class _Upload:
             counter = max(time.time_ns() // 1000, status.counter + 1)
             model = self.blob[8:16]
             mac = authentication(
-                self.key,
+                self.key.of_board(self.link.board_id),
                 counter=counter,
                 size=len(self.blob),
                 digest=self.digest,
@@ -164,7 +167,7 @@ class _Upload:
                 self.check_patience(last_progress, base)
 
     def send_chunk(self, offset: int) -> int:
-        part = self.blob[offset : offset + CHUNK]
+        part = without_header(self.blob[offset : offset + CHUNK])
         self.link.send("UPLOAD_CHUNK", offset=offset, length=len(part), data=part)
         self.chunks += 1
         return len(part)
@@ -219,6 +222,12 @@ class _Upload:
             f"board {self.link.target} refused the schedule{details.get(status.result, '')}. "
             f"{dialect.meaning('STEPMAP_RESULT', status.result)}{how}"
         )
+
+
+def without_header(part: bytes) -> bytes:
+    """As much of a chunk as holds no header of a frame, which would end the chunk's own (docs/wire.md)."""
+    found = HEADER.search(part)
+    return part if found is None else part[: (found.end() - 1) // UNIT * UNIT]
 
 
 def _state(name: str) -> int:

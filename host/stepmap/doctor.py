@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from stepmap.errors import TrustError
 from stepmap.graph import cache, compiler
 
 SIMULATION, LATER = "simulation", "later stages, optional"
@@ -53,6 +54,8 @@ TOOLS = (
     Tool("qemu-system-arm", debian("qemu-system-arm")),
     Tool("riscv64-unknown-elf-gcc", debian("gcc-riscv64-unknown-elf", "picolibc-riscv64-unknown-elf")),
     Tool("qemu-system-riscv32", debian("qemu-system-misc")),
+    Tool("xtensa-lx106-elf-gcc", debian("gcc-xtensa-lx106", "picolibc-xtensa-lx106-elf")),
+    Tool("qemu-system-xtensa", debian("qemu-system-misc")),
     Tool("pio", "pip install platformio"),
     Tool("stm32flash", debian("stm32flash")),
     Tool("clang-format", debian("clang-format")),
@@ -86,7 +89,11 @@ def _toolchain() -> Iterator[Finding]:
 def _cache_folder() -> tuple[Path, Finding]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        folder = cache.folder()
+        try:
+            folder = cache.folder()
+        except TrustError as error:
+            what, _, how = str(error).partition(". ")
+            return Path(tempfile.gettempdir()), Finding("cache folder", SIMULATION, "broken", what, how, fatal=True)
     remedy = "set the environment variable STEPMAP_CACHE to a folder that can be written"
     if said:
         lacking = "cannot be written; models are built anew in each process"

@@ -26,6 +26,14 @@ class JobError(StepmapError, ValueError):
         self.line = line
 
 
+class TrustError(StepmapError):
+    """A file or folder with code in it that somebody else could have written; the text says what to do."""
+
+
+class DamagedError(StepmapError):
+    """A file that was damaged, or made to mislead: what it holds cannot be what a program of ours wrote."""
+
+
 class ConvergenceError(StepmapError):
     """An equation that could not be solved; carries how far the solver came."""
 
@@ -63,3 +71,7 @@ class ToolchainError(StepmapError):
 
 class LinkError(StepmapError, OSError):
     """A board that does not answer, refuses, or cannot be believed; the text says what to do."""
+
+
+class BusyError(StepmapError):
+    """Another process is at the same work and does not end; the text names it."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files for their owner alone."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ def write_whole(path: Path, content: bytes | str) -> None:
         _replace(path.resolve(), data)  # resolved: a link keeps pointing at the file
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # not the temporary name
+
+
+def write_private(path: Path, content: bytes, *, executable: bool = False) -> None:
+    """A new file that is its owner's alone from its first byte on; never one that is there, nor through a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(path, flags, 0o700 if executable else 0o600)
+    with os.fdopen(handle, "wb") as out:
+        out.write(content)
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -53,6 +53,7 @@ class Section:
     figures: Sequence[tuple[str, str]]
     pictures: Sequence[Picture]
     settings: Sequence[tuple[str, str]] = field(default=())
+    settings_title: str = "Settings"
 
 
 def key_figures(simulation: Simulation) -> list[tuple[str, str]]:
@@ -123,7 +124,8 @@ def _own_version() -> str:
 def _section(part: Section) -> str:
     text = f"<p>{escape(part.text)}</p>\n" if part.text else ""
     pictures = "".join(_picture(picture) for picture in part.pictures)
-    settings = f"<details><summary>Settings</summary>{_table(part.settings)}</details>\n" if part.settings else ""
+    title = f"<summary>{escape(part.settings_title)}</summary>"
+    settings = f"<details>{title}{_table(part.settings)}</details>\n" if part.settings else ""
     return f"<section>\n<h2>{escape(part.heading)}</h2>\n{text}{_table(part.figures)}{settings}{pictures}</section>\n"
 
 

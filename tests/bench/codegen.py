@@ -5,7 +5,7 @@
 codegen.json is a list of rows
 
     system, what       map: one step of the map; tick: all measurements taken in, put back, law, map and covariance
-    target             cortex-m3, cortex-m4f or rv32imc, in QEMU
+    target             cortex-m3, cortex-m4f, rv32imc or xtensa-lx106, in QEMU; the last in fixed32 alone
     scalar             fixed32, float32 or float64; software but for float32 on the cortex-m4f
     source, form       stepmap: our generated C, as straight-line code or as tables (rows);
                        casadi: CasADi's own generated C of the same functions, its ticks without gates;
@@ -77,6 +77,7 @@ def main() -> None:
             progress.advance(bar)
             rows = list(waiting)
     write_whole(OUTPUT / "codegen.json", json.dumps(rows, indent=1) + "\n")
+    write_whole(OUTPUT / "codegen.md", "\n\n".join(markdown(rows)) + "\n")
     for table in tables(rows):
         console.print(table)
     console.print(goal_table(rows))
@@ -106,7 +107,9 @@ def plan(folder: Path) -> Iterator[Job]:
 
 
 def everywhere(kit: Kit, options: Sequence[str]) -> Iterator[Job]:
-    return ((kit, target, option) for option in options for target in CHIPS)
+    """A kit on every chip whose libraries have its numbers."""
+    chips = [target for target in CHIPS if target.floats or kit.scalar is Scalar.FIXED32]
+    return ((kit, target, option) for option in options for target in chips)
 
 
 class Workshop:
@@ -218,6 +221,28 @@ def side_by_side(title: str, caption: str, rows: Sequence[Row], cell: Callable[[
         cells = [lines[place].get((target.name, options), "") for target in CHIPS for options in OPTIONS]
         out.add_row(*place, *cells, end_section=following[0] != place[0])
     return out
+
+
+def markdown(rows: Sequence[Row], system: str = "suspended_mass") -> Iterator[str]:
+    """The tables of docs/codegen-bench.md: instructions of a tick, then its memory; ours that are cheapest in bold."""
+    mine = [row for row in rows if (row["system"], row["what"]) == (system, "tick")]
+    places = [(target.name, options) for target in CHIPS for options in OPTIONS]
+    heading = " | ".join(
+        f"{target} `{options}`" if options == OPTIONS[0] else f"`{options}`" for target, options in places
+    )
+    for cell in (partial(instructions, rows=mine), memory):
+        lines: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
+        for row in mine:
+            patched = row["options"] == FLOAT_CALLS
+            source = f"{row['source']}{', rows' if row['form'] == 'rows' else ''}{', float calls' if patched else ''}"
+            text = cell(row).replace("[dim]", "").replace("[/]", "")
+            cheapest = cell is not memory and "(" not in text and row["source"] == "stepmap"
+            place = str(row["target"]), str(row["options"]).split(" ")[0]
+            lines.setdefault((source, str(row["scalar"])), {})[place] = f"**{text}**" if cheapest else text
+        order = sorted(lines, key=lambda line: (not line[0].startswith("stepmap"), line[0].startswith("matrix")))
+        out = [f"| source | scalar | {heading} |", "|---" * (len(places) + 2) + "|"]
+        out += [f"| {' | '.join((*line, *(lines[line].get(place, '') for place in places)))} |" for line in order]
+        yield "\n".join(out)
 
 
 def memory(row: Row) -> str:

@@ -155,11 +155,12 @@ int app(void) {
   sm_message message;
   uint32_t counted = 0;
   sm_store_open(&store);
-  if (sm_link_start(&board, &store, 1, key, output, 0) || sm_link_start(&host, &store, 2, key, output, 0)) {
+  static const uint8_t id[PORT_BOARD_ID] = {4, 5, 6};
+  if (sm_link_start(&board, &store, 1, key, id, output, 0) || sm_link_start(&host, &store, 2, key, id, output, 0)) {
     return 1;
   }
-  for (unsigned i = 0; i < 16; i++) {
-    telemetry.estimate[i] = (int32_t)(0x12345678U * (i + 1U));
+  for (unsigned i = 0; i < 14; i++) { /* 8 states, 4 channels, 2 commands */
+    telemetry.words[i] = (int32_t)(0x12345678U * (i + 1U));
   }
   telemetry.state = 4;
   telemetry.reason = 5;

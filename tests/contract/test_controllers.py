@@ -9,9 +9,10 @@ import pytest
 
 from stepmap import systems
 from stepmap_codegen import IntegerMachine, Role, decode, encode
-from tests.sil.controllers import compare, holding, library, random_fields
+from tests.sil.controllers import TRAP, compare, holding, library, random_fields
 
 LARGEST = 6  # dynamic coordinates
+TICKS = 20
 SMALL = [name for name in systems.names() if len(systems.get(name).dynamic) <= LARGEST]
 
 
@@ -26,8 +27,8 @@ def test_the_catalog_has_such_systems() -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_c_equals_the_integer_model(name: str, tmp_path: Path) -> None:
-    made, _ = holding(name)
-    loaded = library(made, tmp_path)
+    made, _ = holding(name, TICKS)
+    loaded = library(made, tmp_path, [*TRAP, "-O0"])  # optimized code is compared in tests/sil
     for seed, scale in enumerate((0.3, 1.0, 30.0)):
         compare(made, loaded, random_fields(made, scale, 60, seed))
 
@@ -35,7 +36,7 @@ def test_c_equals_the_integer_model(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_integers_round_no_more_than_the_noise(name: str) -> None:
     """One tick from simulated fields: estimates within a tenth of the process noise of 1e-3, and nothing saturates."""
-    made, _ = holding(name)
+    made, _ = holding(name, TICKS)
     program, formats = made.program, made.formats
     assert formats is not None
     errors = {s.name: s.error for s in made.signals}

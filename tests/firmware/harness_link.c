@@ -19,6 +19,7 @@ static bool alive;
 static bool idle = true;
 static bool has_key;
 static uint8_t key[SM_DIGEST];
+static const uint8_t board_id[PORT_BOARD_ID] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 static uint8_t model[8] = {'m', 'o', 'd', 'e', 'l', '0', '0', '1'};
 static uint32_t activations;
 static uint32_t commands;
@@ -67,9 +68,10 @@ static void send_heartbeat(void) {
   mavlink_heartbeat_t m;
   memset(&m, 0, sizeof m);
   m.state = STEPMAP_STATE_IDLE;
-  m.protocol = 1;
+  m.protocol = 2;
   m.flags = has_key ? STEPMAP_FLAG_HAS_KEY : 0U;
   memcpy(m.model, model, sizeof model);
+  memcpy(m.board_id, board_id, sizeof m.board_id);
   if (store.now.active <= PORT_BANK_B) {
     memcpy(m.schedule, store.now.banks[store.now.active].name, sizeof m.schedule);
   }
@@ -124,17 +126,14 @@ static void feed(const uint8_t *from, size_t size) {
     }
     const int tended = idle ? sm_store_tend(&store) : 0;
     (void)tended; /* tried again with the next message */
-  } while (message.id != 0U);
-  if (size != 0U) {
-    abort();
-  }
+  } while (link.pending || size > 0U);
 }
 
 static int reboot(uint8_t system) {
   sm_store_open(&store);
   const int tended = sm_store_tend(&store);
-  const int started = sm_link_start(&link, &store, system, has_key ? key : NULL, output, &sent);
-  sm_upload_start(&upload, &store, model, has_key ? key : NULL, check);
+  const int started = sm_link_start(&link, &store, system, has_key ? key : NULL, board_id, output, &sent);
+  sm_upload_start(&upload, &store, model, has_key ? key : NULL, board_id, check);
   return tended != 0 ? tended : started;
 }
 
@@ -148,6 +147,7 @@ static uint32_t read32(const uint8_t *at) {
 static void act(char request, const uint8_t *bytes, size_t size) {
   int32_t result = 0;
   uint8_t digest[SM_DIGEST];
+  char purpose[64] = "";
   sm_sha256 sha;
   switch (request) {
   case 'R': /* reset, as this system */
@@ -240,6 +240,11 @@ static void act(char request, const uint8_t *bytes, size_t size) {
     break;
   case 'J': /* HMAC of what follows the key */
     sm_hmac(bytes, bytes + SM_DIGEST, size - SM_DIGEST, digest);
+    put(&sent, digest, sizeof digest);
+    break;
+  case 'D': /* key of a board: key, id, purpose */
+    memcpy(purpose, bytes + SM_DIGEST + PORT_BOARD_ID, size - SM_DIGEST - PORT_BOARD_ID);
+    sm_derive(bytes, purpose, bytes + SM_DIGEST, digest);
     put(&sent, digest, sizeof digest);
     break;
   case 'U': { /* sends a message: id and payload */

@@ -8,6 +8,7 @@
 #include "sm_loop.h"
 
 #define ROOM 65536U
+#define BUSY_US 20000U
 
 typedef struct {
   uint32_t state;
@@ -34,7 +35,10 @@ typedef struct {
   uint32_t enabled;
   uint32_t restarts;
   uint32_t fed;
-  uint32_t starved;   /* the watchdog was not fed in time */
+  uint32_t starved; /* the watchdog was not fed in time */
+  uint32_t motors_late;
+  uint32_t motor_longest;
+  uint32_t forged;    /* frames with a wrong signature */
   uint32_t disobeyed; /* efforts other than 0 while off, or axes that do not exist */
   int32_t drives[PORT_AXES];
   int32_t positions[PORT_AXES]; /* of the motors, Q8 counts */
@@ -52,6 +56,7 @@ void board_pass(uint32_t us);
 uint32_t board_clock(void);
 void board_encoder(unsigned axis, int32_t counts);
 void board_slow(uint32_t look_us, uint32_t obey_us);
+void board_slow_filter(uint32_t us);
 void board_jam(size_t room);
 void board_fail_flash(uint32_t nth);
 void board_set(uint32_t variance, int32_t value);
@@ -68,6 +73,7 @@ static size_t line_room = ROOM;
 static uint32_t clock_us;
 static uint32_t slow_us;   /* that each look at the clock takes */
 static uint32_t enable_us; /* that power on takes */
+static uint32_t filter_us; /* that the filter takes */
 static uint32_t fed_us;
 static uint32_t watchdog_us;
 static uint32_t overruns;
@@ -77,6 +83,7 @@ static jmp_buf restarted;
 
 void port_init(void) {}
 port_reset port_reset_reason(void) { return PORT_RESET_PIN; }
+const uint8_t *port_board_id(void) { return (const uint8_t *)"loop harness"; }
 
 uint32_t port_micros(void) {
   clock_us += slow_us;
@@ -95,9 +102,17 @@ size_t port_receive(uint8_t *to, size_t room) {
 
 uint32_t port_overruns(void) { return overruns; }
 
+uint32_t port_baud(void) { return 460800U; }
+
+size_t port_send_room(void) { return line_room - (sent_size < line_room ? sent_size : line_room); }
+
 size_t port_send(const uint8_t *from, size_t size) {
-  const size_t room = line_room - (sent_size < line_room ? sent_size : line_room);
-  const size_t count = size < room ? size : room;
+  const size_t room = port_send_room();
+  size_t count = size;
+  if (size > room) {
+    count = room;
+    clock_us += BUSY_US; /* as ports do */
+  }
   memcpy(sent + sent_size, from, count);
   sent_size += count;
   return count;
@@ -129,6 +144,15 @@ void port_watchdog_feed(void) {
   facts.fed++;
 }
 
+/* The linker puts this in place of the generated one: --wrap=sm_measure. */
+uint32_t __real_sm_measure(sm_controller *c, uint32_t valid);
+uint32_t __wrap_sm_measure(sm_controller *c, uint32_t valid);
+
+uint32_t __wrap_sm_measure(sm_controller *c, uint32_t valid) {
+  clock_us += filter_us;
+  return __real_sm_measure(c, valid);
+}
+
 _Noreturn void port_restart(void) {
   facts.restarts++;
   longjmp(restarted, 1);
@@ -143,7 +167,7 @@ void board_init(void) {
   flash_fail(0);
   waiting_size = sent_size = 0;
   line_room = ROOM;
-  clock_us = slow_us = enable_us = watchdog_us = overruns = 0;
+  clock_us = slow_us = enable_us = filter_us = watchdog_us = overruns = 0;
 }
 
 int board_start(const uint8_t *key, uint8_t system) {
@@ -203,6 +227,9 @@ void board_facts(loop_facts *f) {
   facts.ticking = loop.ticking;
   facts.virtual_io = loop.virtual_io;
   facts.virtual_time = loop.virtual_time;
+  facts.motors_late = s->motors_late;
+  facts.motor_longest = loop.motor_longest;
+  facts.forged = loop.link.counts.forged;
   for (unsigned i = 0; i < SM_AXES && i < PORT_AXES; i++) {
     facts.positions[i] = loop.motors[i].position;
     facts.targets[i] = loop.motors[i].target;
@@ -229,6 +256,7 @@ void board_slow(uint32_t look_us, uint32_t obey_us) {
   enable_us = obey_us;
 }
 
+void board_slow_filter(uint32_t us) { filter_us = us; }
 void board_jam(size_t room) { line_room = room; }
 void board_fail_flash(uint32_t nth) { flash_fail(nth); }
 void board_overrun(uint32_t count) { overruns = count; }

@@ -32,8 +32,23 @@ FLAGS = ["-std=c11", "-g", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wer
 SANITIZE = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 COUNT = ["-O0", "--coverage"]
 
-KEY = Key(bytes(range(32)))
-OTHER_KEY = Key(bytes(range(1, 33)))
+BOARD = bytes(range(12))  # its id
+
+
+class KeyOfBoard(Key):
+    """A key, and what follows from it for this board."""
+
+    @property
+    def link(self) -> bytes:
+        return self.of_board(BOARD).link
+
+    @property
+    def upload(self) -> bytes:
+        return self.of_board(BOARD).upload
+
+
+KEY = KeyOfBoard(bytes(range(32)))
+OTHER_KEY = KeyOfBoard(bytes(range(1, 33)))
 MODEL = b"model001"
 BANK = 36864
 JOURNAL = 1024
@@ -169,7 +184,7 @@ class Board:
         assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.stdout.close()
-        assert self.process.wait(timeout=20) == 0
+        assert self.process.wait(timeout=600) == 0
 
 
 Fault = Callable[[bytes], list[bytes]]
@@ -230,7 +245,7 @@ class Line:
 
 def linked(board: Board, key: Key | None = KEY, beat: float | None = None, **faults: Fault) -> tuple[Link, Line]:
     line = Line(board, beat=beat, **faults)
-    return Link(line, key), line
+    return Link(line, key, board_id=None if key is None else BOARD), line
 
 
 class Stamps:
@@ -251,7 +266,7 @@ class Stamps:
         self.now += 2**27
 
 
-def frame(name: str, *, key: Key | None = KEY, timestamp: int = 0, sequence: int = 0, **fields: object) -> bytes:
+def frame(name: str, *, key: KeyOfBoard | None = KEY, timestamp: int = 0, sequence: int = 0, **fields: object) -> bytes:
     """A frame as the host sends it, to board 1."""
     if "target_system" in dialect.fields(name):
         fields.setdefault("target_system", 1)

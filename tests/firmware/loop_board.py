@@ -33,6 +33,7 @@ HERE = Path(__file__).parent
 GENERATED = ROOT / "firmware" / "generated"
 KEY = Key(bytes(range(32)))
 OTHER_KEY = Key(bytes(range(1, 33)))
+BOARD = b"loop harness"  # its id
 AXES = 2
 VIRTUAL = ("virtual_io", "virtual_time")
 
@@ -44,7 +45,8 @@ class Facts(ctypes.Structure):
         *((name, ctypes.c_uint32) for name in (
             "state", "reason", "motion", "calibrated", "transitions", "refused", "stale", "taken", "saturated",
             "overruns", "gated_row", "at_end", "nis_sum", "spread", "tick", "uploaded", "has_schedule", "faults",
-            "ticking", "virtual_io", "virtual_time", "enabled", "restarts", "fed", "starved", "disobeyed",
+            "ticking", "virtual_io", "virtual_time", "enabled", "restarts", "fed", "starved",
+            "motors_late", "motor_longest", "forged", "disobeyed",
         )),
         *((name, ctypes.c_int32 * AXES) for name in ("drives", "positions", "targets", "applied")),
     ]  # fmt: skip
@@ -97,7 +99,18 @@ def library(name: str) -> ctypes.CDLL:
     code = generated(name)
     sources = [HERE / "harness_loop.c", HERE / "flash.c", *sorted(CORE.glob("*.c")), *sorted(code.glob("*.c"))]
     include = [f"-I{CORE}", f"-I{code}", f"-I{HERE}", "-isystem", str(headers())]
-    command = ["gcc", "-std=c11", *WARNINGS, *kind, "-shared", "-fPIC", *include, "-o", str(built)]
+    command = [
+        "gcc",
+        "-std=c11",
+        *WARNINGS,
+        *kind,
+        "-shared",
+        "-fPIC",
+        "-Wl,--wrap=sm_measure",
+        *include,
+        "-o",
+        str(built),
+    ]
     subprocess.run([*command, *map(str, sources), "-lm"], check=True, cwd=_folder())
     loaded = ctypes.CDLL(str(built))
     loaded.board_sent.restype = ctypes.c_size_t
@@ -107,7 +120,7 @@ def library(name: str) -> ctypes.CDLL:
     loaded.board_jam.argtypes = [ctypes.c_size_t]
     loaded.board_set.argtypes = [ctypes.c_uint32, ctypes.c_int32]
     loaded.board_slow.argtypes = [ctypes.c_uint32, ctypes.c_uint32]
-    for function in ("board_pass", "board_fail_flash", "board_overrun"):
+    for function in ("board_pass", "board_slow_filter", "board_fail_flash", "board_overrun"):
         getattr(loaded, function).argtypes = [ctypes.c_uint32]
     loaded.board_clock.restype = ctypes.c_uint32
     loaded.board_encoder.argtypes = [ctypes.c_uint, ctypes.c_int32]
@@ -128,7 +141,7 @@ class LoopBoard:
         self.sequence = self.stamp_us = self.token = 0
         self.core.board_init()
         self.start()
-        self.link = Link(self, key)
+        self.link = Link(self, key, board_id=None if key is None else BOARD)
 
     def start(self, system: int = 1) -> None:
         """After a reset: memory that lasts is as it was."""
@@ -226,15 +239,14 @@ class LoopBoard:
         self.sequence = self.sequence + 1 if sequence is None else sequence
         encoded = self.words.encode("measurement", np.asarray(z, dtype=float))
         mask = (1 << len(encoded)) - 1 if valid is None else valid
-        padded = [*encoded, *[0] * (8 - len(encoded))]
         stamp = self.stamp_us if self.facts.virtual_time else self.clock_us(-on_its_way)
         fields = {"stamp_us": stamp, "sequence": self.sequence, "age_us": round(1e6 * age)}
-        self.link.send("MEASUREMENT", z=padded, valid=mask, **fields)
+        self.link.send("MEASUREMENT", z=encoded, valid=mask, **fields)
 
     def encoders(self, *counts: int) -> Message | None:
         """The answer, if there is one."""
         self.heard("VIRTUAL_ACTUATOR")
-        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=[*counts, *[0] * (2 - len(counts))])
+        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=counts)
         answers = self.heard("VIRTUAL_ACTUATOR")
         return answers[-1] if answers else None
 

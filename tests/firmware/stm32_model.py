@@ -46,6 +46,8 @@ class Family:
     errors: int
     width: int
     """Bytes that are programmed at once."""
+    unique_id: int
+    """Address of its 96 bits (device electronic signature)."""
 
 
 KIB = 1024
@@ -67,6 +69,7 @@ FAMILIES = {
         busy=1 << 16,
         errors=0xF2,
         width=4,
+        unique_id=0x1FFF7A10,
     ),
     "stm32f100": Family(
         folder="stm32f1",
@@ -85,6 +88,7 @@ FAMILIES = {
         busy=1 << 0,
         errors=0x14,
         width=2,
+        unique_id=0x1FFFF7E8,
     ),
 }
 

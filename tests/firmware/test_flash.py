@@ -27,7 +27,7 @@ def chip(request: pytest.FixtureRequest) -> Iterator[Bootloader]:
 
 def flash(chip: Bootloader, image: Path) -> subprocess.CompletedProcess[str]:
     command = ["stm32flash", "-m", "8n1", "-v", "-w", str(image), "-g", hex(START), chip.port]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def boots(chip: Bootloader, tmp_path: Path) -> bool:

@@ -19,7 +19,7 @@ from stepmap_hil.dialect import Message
 from stepmap_hil.link import Link, LinkError, clock
 from stepmap_hil.session import Session
 from stepmap_hil.words import Words
-from tests.firmware.link_board import CORE, KEY, OTHER_KEY, ROOT, Board, Line, Stamps, frame, linked
+from tests.firmware.link_board import BOARD, CORE, KEY, OTHER_KEY, ROOT, Board, Line, Stamps, frame, linked
 
 UNSIGNED = {"uint8_t": 8, "uint16_t": 16, "uint32_t": 32, "uint64_t": 64}
 SIGNED = {"int16_t": 16, "int32_t": 32}
@@ -140,7 +140,7 @@ def test_what_the_board_sends_the_host_reads(board: Board, message: Message) -> 
 def test_raw_words_come_from_arrays() -> None:
     z = np.array([1, -2, 3], dtype=np.int32)
     sent = dialect.decode(frame("MEASUREMENT", z=z, valid=7))
-    assert sent.z == (1, -2, 3, 0, 0, 0, 0, 0)
+    assert sent.z == (1, -2, 3, *[0] * 9)
     assert sent.valid == 7
     with pytest.raises(AttributeError, match="MEASUREMENT has no field x"):
         _ = sent.x
@@ -151,8 +151,8 @@ def test_bad_messages_are_refused_before_they_are_sent() -> None:
         frame("NOTHING")
     with pytest.raises(ValueError, match="PING has no field pong"):
         frame("PING", pong=1)
-    with pytest.raises(ValueError, match="9 entries for a field of 8"):
-        frame("MEASUREMENT", z=range(9))
+    with pytest.raises(ValueError, match="13 entries for a field of 12"):
+        frame("MEASUREMENT", z=range(13))
 
 
 # Noise
@@ -246,6 +246,16 @@ def test_what_cannot_be_sent_is_counted(fresh: Board) -> None:
     assert (fresh.facts().sent, fresh.facts().unsent) == (1, 1)
 
 
+def test_a_frame_the_line_did_not_take_has_a_number_too(fresh: Board) -> None:
+    """So that whoever listens knows that one is missing."""
+    beat = dialect.value("MAVLINK_MSG_ID_HEARTBEAT").to_bytes(4, "little")
+    first = fresh.ask("U", beat)
+    fresh.ask("O", b"\1")
+    fresh.ask("U", beat)
+    fresh.ask("O", b"\0")
+    assert (fresh.ask("U", beat)[4] - first[4]) % 256 == 2
+
+
 def test_nothing_is_signed_with_a_timestamp_that_was_not_kept(fresh: Board) -> None:
     """The board's own timestamps follow the host's: the answer to the last one that was kept needs another."""
     fresh.feed(frame("PING"))
@@ -323,7 +333,7 @@ def test_clocks_that_differ_come_together(fresh: Board, ahead: int) -> None:
     """A host whose clock is a day late, or early, after one whose clock was right."""
     linked(fresh)[0].ping()
     now = clock() + ahead
-    link = Link(Line(fresh, beat=0.01), KEY, now=lambda: now)
+    link = Link(Line(fresh, beat=0.01), KEY, board_id=BOARD, now=lambda: now)
     assert link.connect(timeout=1).trusted
 
 
@@ -341,9 +351,9 @@ def test_a_clock_that_would_make_the_board_deaf_sends_nothing(fresh: Board) -> N
     """The board keeps the highest timestamp for ever, and 48 bits of them end in 2104."""
     line = Line(fresh)
     with pytest.raises(LinkError, match="clock is beyond the year 2090"):
-        Link(line, KEY, now=lambda: 2**48 - 1)
+        Link(line, KEY, board_id=BOARD, now=lambda: 2**48 - 1)
     times = iter([clock(), 2**48 - 1])  # it may jump later, too
-    link = Link(line, KEY, now=lambda: next(times))
+    link = Link(line, KEY, board_id=BOARD, now=lambda: next(times))
     with pytest.raises(LinkError, match="clock is beyond the year 2090"):
         link.send("PING")
     assert line.said == []
@@ -351,7 +361,7 @@ def test_a_clock_that_would_make_the_board_deaf_sends_nothing(fresh: Board) -> N
 
 def test_a_host_that_does_not_know_the_time_follows_the_board(fresh: Board) -> None:
     linked(fresh)[0].ping()
-    link = Link(Line(fresh, beat=0.01), KEY, now=lambda: -1)  # 1970
+    link = Link(Line(fresh, beat=0.01), KEY, board_id=BOARD, now=lambda: -1)  # 1970
     assert link.connect(timeout=1).trusted
 
 
@@ -406,6 +416,8 @@ def test_a_session_hears_its_own_board_alone(fresh: Board) -> None:
     link, line = linked(fresh)
     link.ping()
     names = ("VIRTUAL_ACTUATOR", "TELEMETRY", "PING", "COMMAND_ACK", "UPLOAD_STATUS")
+    beat = Message("HEARTBEAT", {"board_id": BOARD}, system=2, component=1)
+    line.hear(dialect.encode(beat, 0, key=KEY.link, timestamp=clock() + 10**6))  # its key is known
     for name in names:
         fields = {"target_system": 255} if "target_system" in dialect.fields(name) else {}
         message = Message(name, fields, system=2, component=1)
@@ -424,10 +436,34 @@ def test_a_board_whose_memory_is_worn_is_explained(fresh: Board) -> None:
 def test_another_board_that_is_heard_is_named(fresh: Board) -> None:
     link, line = linked(fresh, to=lambda part: [])
     for system in (7, 3):
-        message = Message("HEARTBEAT", {}, system=system, component=1)
+        message = Message("HEARTBEAT", {"board_id": BOARD}, system=system, component=1)
         line.hear(dialect.encode(message, 0, key=KEY.link, timestamp=clock() + 10**6))
     with pytest.raises(LinkError, match=r"Heard here: boards 3, 7\. Name the one you mean: --system"):
         link.connect(timeout=0.02)
+
+
+def test_a_board_of_another_protocol_is_named(fresh: Board) -> None:
+    """Its keys followed from the key alone."""
+    line = Line(fresh)
+    link = Link(line, KEY)
+    message = Message("HEARTBEAT", {"protocol": 1}, system=1, component=1)
+    line.hear(dialect.encode(message, 0, key=KEY.derive("stepmap link"), timestamp=clock() + 10**6))
+    with pytest.raises(LinkError, match=r"speaks protocol 1 and this host 2: build and flash it"):
+        link.connect(timeout=0.05)
+
+
+def test_nobody_is_spoken_to_before_a_heartbeat(fresh: Board) -> None:
+    line = Line(fresh)
+    link = Link(line, KEY)
+    with pytest.raises(LinkError, match="Nothing arrives at all"):
+        link.command("stop", timeout=0.05)
+    assert line.said == []
+    line.hear(dialect.encode(Message("TELEMETRY", {}, system=1, component=1), 0, key=KEY.link, timestamp=2**46))
+    assert link.poll() is None
+    assert (link.statistics.unknown, link.statistics.forged) == (1, 0)
+    line.heartbeat()
+    assert link.ping() > 0
+    assert link.board_id == BOARD
 
 
 def test_a_reset_in_between_costs_nothing_but_a_heartbeat(fresh: Board) -> None:
@@ -488,10 +524,10 @@ def test_a_port_that_fails_ends_the_link() -> None:
 
         def close(self) -> None: ...
 
-    with Link(Broken(), KEY) as link:
+    with Link(Broken(), KEY, board_id=BOARD) as link:
         with pytest.raises(LinkError, match="still connected"):
             link.receive(timeout=1)
         with pytest.raises(LinkError, match="whole frame"):
             link.send("PING")
     with pytest.raises(LinkError, match="1 to 254"):
-        Link(Broken(), KEY, target=255)
+        Link(Broken(), KEY, board_id=BOARD, target=255)

@@ -26,6 +26,10 @@ def chip(name: str) -> Chip:
     return it
 
 
+def test_the_id_of_a_board_is_that_of_its_chip(chip: Chip) -> None:
+    assert chip.call("port_board_id") & 0xFFFFFFFF == chip.family.unique_id
+
+
 # Clocks: (crystal, PLL) and what SysTick and the baud rate of 460800 have to be then
 
 
@@ -203,7 +207,7 @@ def test_the_watchdog_is_fed_and_time_goes_on_while_flash_is_busy(chip: Chip) ->
 
 
 def test_bytes_nobody_takes_are_counted(chip: Chip) -> None:
-    room = {"stm32f405": 1024, "stm32f100": 256}[chip.name]
+    room = {"stm32f405": 1024, "stm32f100": 512}[chip.name]
     for i in range(room + 7):
         chip.heard = [i & 0xFF]
         chip.call("serial_handler")
@@ -234,7 +238,7 @@ def test_sending_goes_on_by_interrupt(chip: Chip) -> None:
 
 
 def test_a_line_that_stays_busy_takes_what_there_is_room_for(chip: Chip) -> None:
-    room = {"stm32f405": 1024, "stm32f100": 256}[chip.name]
+    room = {"stm32f405": 1024, "stm32f100": 512}[chip.name]
     chip.line_ready = False
     sent = sum(chip.call("port_send", chip.put(bytes(200)), 200) for _ in range(room // 200))
     started = chip.call("port_micros")

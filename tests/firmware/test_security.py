@@ -17,7 +17,7 @@ from stepmap_hil.dialect import Message
 from stepmap_hil.key import Key
 from stepmap_hil.link import LinkError, clock
 from stepmap_hil.upload import upload
-from tests.firmware.link_board import KEY, OTHER_KEY, Board, Stamps, blob, frame, linked
+from tests.firmware.link_board import KEY, OTHER_KEY, Board, KeyOfBoard, Stamps, blob, frame, linked
 
 ARM = {"command": 1}
 
@@ -58,7 +58,7 @@ def test_the_key_itself_signs_nothing(board: Board) -> None:
 
 def test_a_board_without_a_key_takes_nothing() -> None:
     with Board(None) as bare:
-        for used in (None, KEY, Key(bytes(32))):
+        for used in (None, KEY, KeyOfBoard(bytes(32))):
             bare.feed(frame("COMMAND", key=used, **ARM))
             bare.feed(frame("UPLOAD_CHUNK", key=used))
         bare.feed(frame("HEARTBEAT", key=KEY))  # a signature it cannot check
@@ -114,6 +114,18 @@ def test_the_last_timestamps_that_were_kept_do_nothing_after_a_reset(board: Boar
     board.reset()
     board.feed(said)
     assert (board.facts().commands, board.facts().replayed) == (1, 1)
+
+
+def test_timestamps_below_those_that_were_kept_do_nothing_after_a_reset(board: Board) -> None:
+    """No matter whether they were used: the board cannot know, and they are too young to be late."""
+    board.feed(frame("PING"))
+    board.reset()
+    floor = board.facts().floor
+    for late in (1, 2, 1000):
+        board.feed(frame("COMMAND", timestamp=floor - late, **ARM))
+    assert (board.facts().commands, board.facts().replayed) == (0, 3)
+    board.feed(frame("COMMAND", timestamp=floor, **ARM))
+    assert board.facts().commands == 1
 
 
 def test_an_upload_recorded_and_played_back_does_nothing(board: Board) -> None:

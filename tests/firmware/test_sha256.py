@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.firmware.link_board import KEY, Board
+from stepmap.errors import LinkError
+from tests.firmware.link_board import BOARD, KEY, Board
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,14 @@ def test_a_published_digest(board: Board) -> None:
 
 
 def test_derived_keys_differ_from_each_other_and_from_the_secret(board: Board) -> None:
-    assert board.ask("J", KEY.secret + b"stepmap link") == KEY.link
-    assert board.ask("J", KEY.secret + b"stepmap upload") == KEY.upload
-    assert len({KEY.secret, KEY.link, KEY.upload}) == 3
+    assert board.ask("D", KEY.secret + BOARD + b"stepmap link") == KEY.link
+    assert board.ask("D", KEY.secret + BOARD + b"stepmap upload") == KEY.upload
+    assert KEY.link == hmac.digest(KEY.secret, b"stepmap link" + BOARD, "sha256")
+    other = KEY.of_board(bytes(12))
+    assert len({KEY.secret, KEY.link, KEY.upload, other.link, other.upload}) == 5
+
+
+def test_the_id_of_a_board_has_twelve_bytes() -> None:
+    for size in (0, 6, 11, 13):
+        with pytest.raises(LinkError, match=f"12 bytes, not {size}"):
+            KEY.of_board(bytes(size))

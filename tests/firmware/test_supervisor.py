@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 C = native_core.types("sm_supervisor.h")
 MS = 1000
 WORD = 1 << 32
-COUNTERS = ["transitions", "refused", "taken", "invalid", "gated", "stale", "saturated", "overruns"]
+COUNTERS = ["transitions", "refused", "taken", "invalid", "gated", "stale", "saturated", "overruns", "motors_late"]
 
 
 def words(members: type[IntEnum], prefix: str) -> dict[int, str]:
@@ -113,7 +113,15 @@ class Supervisor:
         """All that does not name a time on the board's clock."""
         output = self.output
         flags = [getattr(output, name) for name, _ in output._fields_]
-        row = [self.s.gated_row, self.s.overrun_row, self.s.nis_sum, self.s.fresh, self.s.at_end, self.s.ramping]
+        row = [
+            self.s.gated_row,
+            self.s.overrun_row,
+            self.s.late_row,
+            self.s.nis_sum,
+            self.s.fresh,
+            self.s.at_end,
+            self.s.ramping,
+        ]
         return (self.state, STATES[self.s.previous], self.reason, self.refusal, *self.counters().values(), *flags, *row)
 
 
@@ -158,6 +166,11 @@ def five_overruns(s: Supervisor) -> None:
         s.send("overrun", MS)
 
 
+def five_late_steps(s: Supervisor) -> None:
+    for _ in range(5):
+        s.send("motor_late", MS)
+
+
 HAPPENINGS: dict[str, Callable[[Supervisor], object]] = {
     "1 ms passes": lambda s: s.send("poll", MS),
     "200 ms pass": lambda s: s.send("poll", 200 * MS),
@@ -191,6 +204,8 @@ HAPPENINGS: dict[str, Callable[[Supervisor], object]] = {
     "link lost": lambda s: s.send("link_lost", MS),
     "tick overrun": lambda s: s.send("overrun", MS),
     "5 tick overruns in a row": five_overruns,
+    "motors served late": lambda s: s.send("motor_late", MS),
+    "motors served late 5 times in a row": five_late_steps,
 }
 
 # Cells: the next state; . nothing changes; ! refused in this state; ? refused for the reason in the second column.
@@ -228,6 +243,8 @@ motor: driver off                            | motor_driver        | fault | fau
 link lost                                    | link_lost           | .     | .     | idle  | idle  | stopped | stopped | .     | .
 tick overrun                                 |                     | .     | .     | .     | .     | .       | .       | .     | .
 5 tick overruns in a row                     | overrun             | .     | .     | .     | .     | stopped | stopped | .     | .
+motors served late                           |                     | .     | .     | .     | .     | .       | .       | .     | .
+motors served late 5 times in a row          | motor_late          | .     | .     | .     | fault | stopped | stopped | fault | .
 """  # noqa: E501
 # Where the reason is not that of the row.
 OTHERWISE = {
@@ -614,12 +631,14 @@ class Twin:
         self.tested = self.calibrated = self.at_end = False
         self.entered = 0
         self.overruns: list[int] = []
+        self.late: list[int] = []
         self.stale = 0
         self.forget()
         self.ramp_end = self.ALWAYS
 
     def forget(self) -> None:
         self.last: int | None = None
+        self.late = []
         self.valid, self.mean, self.spread, self.row, self.at_end = self.ALWAYS, 256 * 16, 0, 0, False
 
     def go(self, t: int, state: str, reason: str) -> None:
@@ -699,6 +718,16 @@ class Twin:
         if len(self.overruns) >= 5 and self.state in ("running", "holding"):
             self.go(t, "stopped", "overrun")
 
+    def on_motor_late(self, t: int) -> None:
+        self.late = [*self.late, t] if self.late and t - self.late[-1] < 100 * MS else [t]
+        if len(self.late) < 5:
+            return
+        self.late = []
+        if self.state in ("running", "holding"):
+            self.go(t, "stopped", "motor_late")
+        elif self.state in ("armed", "stopped"):
+            self.go(t, "fault", "motor_late")
+
     def on_stale(self, t: int) -> None:
         self.stale += 1
 
@@ -757,6 +786,8 @@ def random_event(rng: np.random.Generator, s: Supervisor, t: int, sequence: int)
     event = OFTEN[rng.integers(len(OFTEN))]
     if rng.random() < 0.1:
         event = "calibrate" if s.state == "idle" and not s.s.calibrated else FORWARD.get(s.state, event)
+    elif sequence % 40 > 37 and rng.random() < 0.6:  # late steps of the motors come in bursts too
+        event = "motor_late"
     payload: dict[str, Any] = {}
     if event == "measurement":
         gated = int(rng.random() < (0.9 if sequence % 200 > 180 else 0.1)) * 3  # jumps come in bursts

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stepmap_hil import dialect
-from stepmap_hil.key import Key
 from stepmap_hil.link import LinkError
 from stepmap_hil.upload import CHUNK, Report, Settings, authentication, upload
-from tests.firmware.link_board import JOURNAL, KEY, MODEL, Board, Stamps, blob, frame, linked
+from tests.firmware.attacks import forged
+from tests.firmware.link_board import BANK, JOURNAL, KEY, MODEL, Board, KeyOfBoard, Stamps, blob, frame, linked
 
 QUICK = Settings(retry=0.02, patience=2.0)
 SCHEDULE = blob(32 * 1024, seed=1)
@@ -149,6 +149,16 @@ def test_the_same_schedule_again_costs_nothing(board: Board) -> None:
     assert board.facts().activations == before.activations
 
 
+@pytest.mark.parametrize("shift", range(8))
+def test_a_schedule_with_frames_in_it_is_uploaded(board: Board, shift: int) -> None:
+    """A header inside a frame ends that frame; so no chunk holds one."""
+    inside = frame("COMMAND", command=1) + forged(bytes(5), "PING") + bytes(1 + shift)
+    schedule = blob(1024)[:-513] + (inside * 20)[:512] + b"\x11"
+    put(board, schedule)
+    assert board.schedule() == schedule
+    assert board.facts().commands == 0
+
+
 def test_a_late_or_lost_answer_to_commit_is_no_harm(board: Board) -> None:
     link, line = linked(board)
     upload(link, SCHEDULE, KEY)
@@ -170,6 +180,32 @@ def test_nothing_is_written_unless_idle(board: Board) -> None:
         upload(link, SCHEDULE, KEY, settings=QUICK)
     assert board.facts().operations == before
     assert board.schedule() == OLD
+
+
+def test_a_chunk_is_not_written_while_the_board_runs(board: Board) -> None:
+    """One that comes after the board began to run: neither flash nor the place to go on at move."""
+
+    def chunks_only(part: bytes) -> list[bytes]:
+        chunk = dialect.frame_id(part) == dialect.value("MAVLINK_MSG_ID_UPLOAD_CHUNK")
+        if chunk and dialect.decode(part).offset >= 4096:
+            board.idle(False)
+        return [part]
+
+    with pytest.raises(LinkError, match="stop it first"):
+        put(board, SCHEDULE, to=chunks_only)
+    where, banks = next_offset(board), board.memory()[: 2 * BANK]
+    assert 4096 <= where < len(SCHEDULE)
+    asked = frame("UPLOAD_CHUNK", offset=where, length=64, data=bytes(range(64)), timestamp=next(TIME))
+    [answer] = [dialect.decode(part) for part in dialect.Framer().feed(board.feed(asked))]
+    assert answer.result == dialect.value("STEPMAP_RESULT_BUSY")
+    assert (next_offset(board), board.memory()[: 2 * BANK]) == (where, banks)
+
+
+def next_offset(board: Board) -> int:
+    """Where the board says an upload goes on; asking changes nothing."""
+    asked = frame("UPLOAD_CHUNK", timestamp=next(TIME))
+    [answer] = [dialect.decode(part) for part in dialect.Framer().feed(board.feed(asked))]
+    return int(answer.next)
 
 
 @pytest.mark.parametrize("moment", ["chunk", "commit"])
@@ -230,7 +266,7 @@ def test_a_board_without_journals_keeps_a_schedule_until_reset() -> None:
         assert board.schedule() == b""
 
 
-def begin(number: int, schedule: bytes, key: Key = KEY, **changed: object) -> bytes:
+def begin(number: int, schedule: bytes, key: KeyOfBoard = KEY, **changed: object) -> bytes:
     fields: dict[str, object] = {
         "counter": number,
         "size": len(schedule),
@@ -269,7 +305,7 @@ def test_the_code_covers_every_field(board: Board, field: str) -> None:
 def test_the_code_must_be_made_with_the_upload_key(board: Board) -> None:
     """Who could sign messages but not schedules."""
     link, line = linked(board)
-    line.write(begin(7, blob(4096), key=Key(bytes(32))))
+    line.write(begin(7, blob(4096), key=KeyOfBoard(bytes(32))))
     assert link.receive("UPLOAD_STATUS", timeout=1).result == 8
 
 

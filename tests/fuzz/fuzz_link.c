@@ -43,11 +43,12 @@ static uint64_t now;
 static kept sent[KEPT]; /* frames signed with the key since the last reset */
 static size_t count;
 static const uint8_t key[SM_DIGEST] = {1, 2, 3};
+static const uint8_t board_id[PORT_BOARD_ID] = {4, 5, 6};
 static uint8_t link_key[SM_DIGEST];
 
 static void reset(void) {
   sm_store_open(&store);
-  if (sm_store_tend(&store) != 0 || sm_link_start(&link, &store, SYSTEM, key, sink, &sum) != 0) {
+  if (sm_store_tend(&store) != 0 || sm_link_start(&link, &store, SYSTEM, key, board_id, sink, &sum) != 0) {
     abort();
   }
   count = 0;
@@ -81,7 +82,7 @@ static void feed(const uint8_t *bytes, size_t size) {
     if (message.id != 0U) {
       judge(&message);
     }
-  } while (message.id != 0U);
+  } while (link.pending);
   if (at != size) {
     abort();
   }
@@ -178,7 +179,7 @@ static void step(input *in) {
     break;
   default: {
     const uint8_t payload[256] = {next(in), next(in)};
-    const int result = sm_link_send(&link, MAVLINK_MSG_ID_HEARTBEAT + next(in) % 16U, payload);
+    const int result = sm_link_send(&link, MAVLINK_MSG_ID_HEARTBEAT + next(in) % 20U, payload);
     sum += (size_t)-result;
     break;
   }
@@ -192,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memset(flash[PORT_JOURNAL_A], 0xFF, 1024);
   memset(flash[PORT_JOURNAL_B], 0xFF, 1024);
   now = 1;
-  sm_derive(key, "stepmap link", link_key);
+  sm_derive(key, "stepmap link", board_id, link_key);
   reset();
   while (in.left > 0U) {
     step(&in);

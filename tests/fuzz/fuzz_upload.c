@@ -29,6 +29,7 @@ static const uint8_t model[8] = {'m', 'o', 'd', 'e', 'l', '0', '0', '1'};
 static const uint32_t blob_sizes[BLOBS] = {16, 200, 1001, BANK};
 static uint8_t blobs[BLOBS][BANK];
 static uint8_t digests[BLOBS][SM_DIGEST];
+static const uint8_t board_id[PORT_BOARD_ID] = {4, 5, 6};
 static uint8_t upload_key[SM_DIGEST];
 
 static sm_store store;
@@ -50,14 +51,14 @@ static void prepare(void) {
     sm_sha256_add(&sha, blobs[i], blob_sizes[i]);
     sm_sha256_end(&sha, digests[i]);
   }
-  sm_derive(key, "stepmap upload", upload_key);
+  sm_derive(key, "stepmap upload", board_id, upload_key);
 }
 
 static void reset(void) {
   sm_store_open(&store);
   const int tended = sm_store_tend(&store);
   (void)tended;
-  sm_upload_start(&upload, &store, model, key, NULL);
+  sm_upload_start(&upload, &store, model, key, board_id, NULL);
 }
 
 static void check(void) {
@@ -165,7 +166,7 @@ static void step(input *in) {
       reset();
     }
   } else {
-    const uint32_t id = MAVLINK_MSG_ID_HEARTBEAT + next(in) % 16U;
+    const uint32_t id = MAVLINK_MSG_ID_HEARTBEAT + next(in) % 20U;
     const mavlink_msg_entry_t *entry = mavlink_get_msg_entry(id);
     const uint8_t room = entry != NULL ? entry->max_msg_len : sizeof raw;
     const uint8_t size = next(in) % (room + 1U);

@@ -59,7 +59,7 @@ class Browser:
 
     def _connect(self, file: Path) -> ClientConnection:
         """The socket of the page; Chromium writes its port to a file when it listens."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while not file.exists() or file.read_text().count("\n") < 1:
             if self._process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"{CHROMIUM} did not start")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.hil.rigs import rig
 from tests.pil.built import JOB, KEY_FILE, OUT, ROOT
-from tests.processes import heed_interrupts
+from tests.processes import PATIENCE, heed_signals
 
 MARK = "STEPMAP_TEST_MARK"
 
@@ -43,10 +43,10 @@ class Started:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=heed_interrupts,
+            preexec_fn=heed_signals,
         )
 
-    def end(self, timeout: float = 120.0) -> tuple[int, str, str]:
+    def end(self, timeout: float = PATIENCE) -> tuple[int, str, str]:
         """Exit code, output and complaints."""
         told, complaints = self.process.communicate(timeout=timeout)
         return self.process.returncode, told, complaints
@@ -56,13 +56,51 @@ class Started:
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                marked = f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes().split(b"\0")
                 words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
-            if marked and words and int(folder.name) != self.process.pid:
+            if words and self.owns(int(folder.name)) and int(folder.name) != self.process.pid:
                 found.append(words)
         return found
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process is this one, or one that it has started."""
+        try:
+            return f"{MARK}={self.mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+
+UNDER_WAY = 300_000  # bytes of a recording: job and plan come first, then two kilobytes per tick
+LONG = ("--seconds", "600", "--no-open-loop")  # for whoever is to end it: longer than anybody waits
+
+
+def running(program: str) -> bool:
+    """Whether a process runs this program."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if program.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+class NewRuns:
+    """Runs of a build folder that begin after this object was made."""
+
+    def __init__(self, build: Path, job: str = "suspended_mass") -> None:
+        self.build = build
+        self._place = build / job / "runs"
+        self._before = set(self._place.glob("*"))
+
+    def recorded(self) -> int:
+        """Bytes that were recorded."""
+        return sum(path.stat().st_size for path in self._place.glob("*-*/run.mcap") if path.parent not in self._before)
+
+    def under_way(self) -> bool:
+        """Whether one is recorded that moves by now."""
+        return self.recorded() > UNDER_WAY
 
 
 @contextmanager

@@ -33,10 +33,11 @@ from stepmap_hil.sensors import Gaussian, Seen
 from stepmap_hil.session import Session
 from stepmap_hil.summary import summarize
 from stepmap_hil.words import Words
-from tests.hil.commands import build_folder
+from tests.hil.commands import LONG, NewRuns, build_folder, command, running, started
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import JOB, KEY, KEY_FILE, ROOT
-from tests.processes import heed_interrupts
+from tests.processes import PATIENCE, wait_for
+from tests.realtime import real_time
 
 KEYS = {
     "board",
@@ -76,17 +77,20 @@ def test_the_main_job_shows_what_it_must(tmp_path: Path) -> None:
     assert len(results.table(summary)) >= 10
 
 
+@pytest.mark.realtime
 def test_real_time_is_held() -> None:
     made = replace(rig(ticks=75), mode="realtime")
-    begun = time.monotonic()
-    run = closed_loop(made, None, quiet)
-    assert time.monotonic() - begun > 85 / 30  # settling and running
-    summary = summarize(made.controller, run, {})
-    if summary["jitter_ms"]["max"] > 16 or summary["deadline_misses"] > 5:
-        pytest.skip(f"this computer is too busy for real time: {summary['deadline_misses']} deadlines missed")
-    assert (summary["mode"], summary["ended"]) == ("realtime", "done")
-    assert 0 < summary["latency_ms"]["p50"] < 33
-    assert summary["jitter_ms"]["p50"] < 33
+    made.sensor()  # and all that is loaded only once
+    with real_time():
+        begun = time.monotonic()
+        run = closed_loop(made, None, quiet)
+        assert time.monotonic() - begun > 85 / 30  # settling and running
+        summary = summarize(made.controller, run, {})
+        assert (summary["mode"], summary["ended"]) == ("realtime", "done")
+        assert summary["deadline_misses"] <= 5
+        assert 0 < summary["latency_ms"]["p50"] < 33
+        assert summary["jitter_ms"]["p50"] < 33
+        assert summary["jitter_ms"]["max"] < 33
     assert summary["bit_exact_with_host"] is not False
 
 
@@ -179,7 +183,7 @@ def test_ctrl_c_stops_a_robot_whose_line_is_cut_on_purpose(tmp_path: Path) -> No
 
 
 def test_a_port_that_is_not_there() -> None:
-    with pytest.raises(BoardError, match=r"cannot be opened.*\n.*\n.*is it plugged in"):
+    with pytest.raises(LinkError, match="there is no port /dev/nothing: is it plugged in"):
         closed_loop(replace(rig(), port="/dev/nothing"), None, quiet)
 
 
@@ -251,40 +255,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "events"),
-    [(0.0, [[], ["stopped early"], ["armed", "stopped early"]]), (2.5, [["armed", "running", "stopped early"]])],
+    ("moves", "events"),
+    [(False, [[], ["stopped early"], ["armed", "stopped early"]]), (True, [["armed", "running", "stopped early"]])],
 )
-def test_ctrl_c_stops_the_robot_and_keeps_the_record(seconds: float, events: list[list[str]], built: Path) -> None:
-    command = bench(built, "--mode", "realtime", "--key", str(KEY_FILE))
-    process = subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts, start_new_session=True
-    )
-    program = str(built / "suspended_mass" / "build-native" / "program")
-    with process:
-        deadline = time.monotonic() + 40
-        while not running(program) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(seconds)
-        started = running(program)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=20)
-    assert started, told
-    assert process.returncode == 1
-    assert "aborted.mcap" in told
+def test_ctrl_c_stops_the_robot_and_keeps_the_record(moves: bool, events: list[list[str]], built: Path) -> None:
+    """As soon as the board runs, and when the robot moves."""
+    program, new = str(built / "suspended_mass" / "build-native" / "program"), NewRuns(built)
+    with started(command(built, *LONG)) as made:
+        begun = new.under_way if moves else lambda: running(program)
+        wait_for(lambda: begun() or made.process.poll() is not None, "the robot moves" if moves else "the board runs")
+        made.process.send_signal(signal.SIGINT)
+        code, _, told = made.end()
+    assert code == 1, told
     assert not running(program)
-    recorded = read(built / "suspended_mass" / "aborted.mcap")
-    assert [entry.content["text"] for entry in recorded.of("/event")] in events
-
-
-def running(program: str) -> bool:
-    """Whether a process runs this program."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if program.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
-                return True
-        except OSError:
-            continue
-    return False
+    kept = built / "suspended_mass" / "aborted.mcap"
+    if "aborted.mcap" in told:
+        assert [entry.content["text"] for entry in read(kept).of("/event")] in events
+    else:  # nothing had been recorded
+        assert [] in events
+    kept.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +286,7 @@ def running(program: str) -> bool:
 )
 def test_mistakes_on_the_command_line(more: list[str], code: int, told: str, built: Path) -> None:
     done = subprocess.run(
-        bench(built, "--key", str(KEY_FILE), *more), cwd=ROOT, capture_output=True, text=True, timeout=60
+        bench(built, "--key", str(KEY_FILE), *more), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == code
     assert told in done.stderr

@@ -14,7 +14,7 @@ import pytest
 
 from stepmap import figures as published
 from stepmap.errors import LinkError, ModelError
-from stepmap_hil import figures, paper_figures, results
+from stepmap_hil import figures, paper_figures, results, runs
 from stepmap_hil.record import Recorder
 from stepmap_hil.replay import story
 from stepmap_hil.run import closed_loop, open_loop
@@ -40,7 +40,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def figure(*words: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "stepmap.cli", "figure", *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("name", ["fig2", "fig4"])
@@ -128,19 +128,24 @@ def test_the_bench_is_run_where_there_is_no_recording(
 
     def bench(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         commands.append(command)
-        place = Path(command[command.index("--build") + 1]) / "suspended_mass" / "bench"
-        place.mkdir(parents=True)
-        shutil.copy(recording, place / "run.mcap")
+        with runs.begin(Path(command[command.index("--runs") + 1]), "native", {}) as run:
+            shutil.copy(recording, run.recording)
+            run.end(runs.PASSED, "done", 300)
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(paper_figures.subprocess, "run", bench)
     monkeypatch.chdir(tmp_path)
+    with runs.begin(Path("build/suspended_mass/runs"), "native", {}) as cut:  # of the user, and of no use for this
+        cut.recording.write_bytes(recording.read_bytes()[:200_000])
+        cut.end(runs.STOPPED, "stopped by the user", 60)
+    before = {path: path.stat().st_mtime_ns for path in Path("build/suspended_mass").rglob("*")}
     said: list[str] = []
     for _ in range(2):  # the second time it is there
         assert published.make("fig4", lambda part, text: said.append(text)).rows
     assert len(commands) == 1
     assert commands[0][3:5] == ["bench", str(ROOT / "examples" / "suspended_mass.toml")]
     assert "running the bench, about a minute" in said
+    assert {path: path.stat().st_mtime_ns for path in Path("build/suspended_mass").rglob("*")} == before
 
 
 def test_a_bench_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

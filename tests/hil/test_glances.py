@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -17,6 +15,8 @@ from stepmap_hil.plant import Plant
 from stepmap_hil.run import closed_loop
 from stepmap_hil.sensors import Gaussian, Seen, SensorError
 from tests.hil.rigs import quiet, rig
+from tests.processes import PATIENCE, run_python, wait_for
+from tests.realtime import real_time
 
 SLOW = 0.012  # s
 
@@ -56,25 +56,40 @@ def moment(plant: Plant, at: float = 0.0) -> Moment:
 
 
 def awaited(glances: Glances) -> tuple[Moment, Seen]:
-    deadline = time.monotonic() + 10.0
-    while (found := glances.seen()) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-    return found
+    found: list[tuple[Moment, Seen]] = []
+
+    def taken() -> bool:
+        seen = glances.seen()
+        found.extend([] if seen is None else [seen])
+        return bool(found)
+
+    wait_for(taken, "a frame")
+    return found[0]
+
+
+class Held(Slow):
+    """Reads a frame only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__(np.zeros(4), 1)
+        self.may = threading.Event()
+
+    def read(self, exposed: Array, at: float) -> Seen:
+        assert self.may.wait(PATIENCE)
+        return super().read(exposed, at)
 
 
 def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
-    sensor = Slow(np.zeros(4), 1)
-    sensor.seconds = 0.3
+    sensor = Held()
     glances = Glances(sensor, aside=True)
     then = moment(plant, at=1.0)
-    glances.look(plant, then)
-    assert time.perf_counter() - then.begun < 0.3
+    glances.look(plant, then)  # returns, although nothing can be read yet
     assert glances.busy
     assert glances.seen() is None
     truth = plant.readings().copy()
     plant.advance([1000, 1000, 0, 0], True, 0.1)  # goes on meanwhile; the frame shows what was
     assert np.abs(plant.readings() - truth).max() > 1e-3
+    sensor.may.set()
     when, seen = awaited(glances)
     assert when is then
     assert np.array_equal(seen.z, truth)
@@ -103,19 +118,21 @@ def test_a_sensor_that_is_gone_says_so_when_its_frame_is_asked_for(aside: bool, 
     glances.close()
 
 
+@pytest.mark.realtime
 def test_a_run_by_the_clock_goes_on_while_a_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Slow)
     made = replace(rig(ticks=60), mode="realtime")
-    run = closed_loop(made, None, quiet)
-    measured = [row for row in run.rows if row.measured]
-    if len(measured) < 50:
-        pytest.skip(f"this computer is too busy for real time: {run.misses} deadlines missed")
+    with real_time():
+        run = closed_loop(made, None, quiet)
+        measured = [row for row in run.rows if row.measured]
+        assert len(measured) >= 50
     assert all(row.latency_ms > 1e3 * SLOW for row in measured)
     assert made.job.noise is not None
     sigma = made.job.noise.measurement
     assert all(np.all(np.abs(np.array(row.z) - np.array(row.truth)) < 6 * sigma) for row in measured)
 
 
+@pytest.mark.realtime
 def test_frames_that_come_while_one_is_read_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every frame takes longer than a period: one of two or three is read."""
     monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Slow)
@@ -131,7 +148,7 @@ def test_a_frame_that_is_read_is_taken_before_the_next(plant: Plant) -> None:
     for k in range(3):
         then = moment(plant, at=1.0 + k)
         glances.look(plant, then)
-        time.sleep(5 * SLOW)
+        wait_for(lambda: glances.wait(0.1), "a frame is read")
         found = glances.seen()
         assert found is not None
         assert found[0] is then
@@ -161,7 +178,7 @@ def interrupt(number, frame):
 signal.signal(signal.SIGALRM, interrupt)
 chance = random.Random(1)
 longest = 0.0
-for _ in range(3000):
+for _ in range(1500):
     glances = Glances(Eye(), aside=True)
     try:
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, 2e-3))
@@ -177,6 +194,6 @@ for _ in range(3000):
     longest = max(longest, time.perf_counter() - begun)
 print(longest)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110, check=False)
+    done = run_python(code)
     assert (done.returncode, done.stderr) == (0, "")
-    assert float(done.stdout) < 2.0
+    assert float(done.stdout) < 4.5  # a lock that is left taken costs the whole patience of 5 s

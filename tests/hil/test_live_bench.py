@@ -21,9 +21,10 @@ from stepmap_hil.session import Session
 from stepmap_hil.upload import upload
 from stepmap_hil.words import Words
 from tests.hil.browser import CHROMIUM, Browser
-from tests.hil.commands import build_folder
-from tests.hil.test_bench import bench, running
+from tests.hil.commands import build_folder, running
+from tests.hil.test_bench import bench
 from tests.pil.built import KEY, KEY_FILE, ROOT, firmware
+from tests.processes import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
@@ -31,8 +32,6 @@ CHARTS = "[...document.querySelectorAll('.uplot canvas')].map(c => c.toDataURL()
 EVENTS = "!!document.getElementById('events')?.innerText.includes('fault by hand: {}')"
 STATE = "document.getElementById('state')?.innerText"
 OVER = f"['done', 'stopped', 'fault', 'ended early'].includes({STATE})"
-BUSY = ("no valid measurement for too long", "no measurement came back", "stayed implausible", "more than the noise")
-PATIENCE = 60.0  # s, of a computer that has much to do
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def running_bench(build: Path, browser: Browser) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command with its page opened, and the page's address; the process is gone at the end."""
-    command = bench(build, "--mode", "realtime", "--live", "--no-open-loop", "--key", str(KEY_FILE))
+    command = bench(build, "--seconds", "3600", "--live", "--no-open-loop", "--key", str(KEY_FILE))
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -57,7 +56,7 @@ def running_bench(build: Path, browser: Browser) -> Iterator[tuple[subprocess.Po
     browser.sockets.clear()
     try:
         assert process.stderr is not None
-        found = re.fullmatch(r"live page: (http://127\.0\.0\.1:\d+)\n", process.stderr.readline())
+        found = re.fullmatch(r"live page: (http://127\.0\.0\.1:\d+/[\w-]+/)\n", process.stderr.readline())
         assert found, process.communicate(timeout=PATIENCE)
         browser.open(found[1])
         yield process, found[1]
@@ -66,18 +65,16 @@ def running_bench(build: Path, browser: Browser) -> Iterator[tuple[subprocess.Po
         process.communicate()
 
 
-def until(browser: Browser, process: subprocess.Popen[str], expression: str, seconds: float = 15.0) -> None:
-    """Waits for the page; skips where the run ended because nobody had time for its measurements."""
+def until(browser: Browser, process: subprocess.Popen[str], expression: str) -> None:
+    """Waits for the page."""
     try:
-        browser.wait(f"{expression} || {OVER}", seconds)
+        browser.wait(f"{expression} || {OVER}", PATIENCE)
         if browser.value(expression):
             return
     except TimeoutError:
         if process.poll() is None:
             raise
     out, err = process.communicate(timeout=PATIENCE)
-    if any(words in out + err for words in BUSY):
-        pytest.skip("this computer is too busy for real time")
     pytest.fail(f"{expression} did not become true\n{out}{err}")
 
 
@@ -108,8 +105,8 @@ def state_after(recording: Path) -> str:
 
 def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -> None:
     with running_bench(build, browser) as (process, url):
-        until(browser, process, f"{STATE} === 'running'", PATIENCE)
-        until(browser, process, "document.querySelectorAll('.uplot').length >= 3")  # tracking error, innovation, timing
+        until(browser, process, f"{STATE} === 'running'")
+        until(browser, process, "document.querySelectorAll('.uplot').length >= 2")  # tracking error, innovation
         begun, drawn = seconds(browser), browser.value(CHARTS)
         until(browser, process, f"parseFloat(document.getElementById('time').innerText) > {begun + 0.3}")
         assert all(now != then for now, then in zip(browser.value(CHARTS), drawn, strict=True))
@@ -124,25 +121,23 @@ def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -
         until(
             browser, process, f"{STATE} === 'stopped' && document.getElementById('reason').innerText === 'by the user'"
         )
-        stopped = seconds(browser)
         code, said, summary, events = ended(process, build)
-        assert browser.hosts() == {url.removeprefix("http://")}
+        assert browser.hosts() == {url.split("/")[2]}
         assert browser.errors == []
     assert code == 0, said
     assert summary["ended"] == "stopped by the user"
-    assert 0 < summary["ticks"] < 300
+    assert 0 < summary["ticks"] < 3600 * 30
     assert events[:2] == ["armed", "running"]
     assert events[-2:] == ["fault by hand: jump", "stopped"]
     (result,) = summary["fault_results"]
     assert result["by_hand"]
     assert "jump" in said
-    assert stopped < 11
     assert state_after(build / "suspended_mass" / "bench" / "run.mcap") == "stopped"
 
 
 def test_a_fault_that_ends_the_run_is_shown(build: Path, browser: Browser) -> None:
     with running_bench(build, browser) as (process, _):
-        until(browser, process, f"{STATE} === 'running'", PATIENCE)
+        until(browser, process, f"{STATE} === 'running'")
         browser.click("encoder jump")
         until(browser, process, f"{STATE} === 'fault'")
         assert browser.text("reason").startswith("an encoder counted faster than its motor can turn")

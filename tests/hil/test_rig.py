@@ -26,7 +26,7 @@ PLACES = [(-0.1, 0.2, 0.0), (0.6, 0.2, 0.0), (0.6, 0.8, 0.0), (-0.1, 0.8, 0.0), 
 
 def stepmap(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "stepmap.cli", *map(str, words)]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
 
 
 def written(folder: Path, text: str) -> Path:

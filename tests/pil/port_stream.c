@@ -11,12 +11,14 @@
 int app(void);
 
 static uint8_t journals[2][JOURNAL];
+static uint8_t board_id[PORT_BOARD_ID];
 static uint32_t clock_us;
 static bool ended;
 
 uint32_t port_micros(void) { return clock_us += 10U; }
 void port_idle(void) { clock_us += 1000U; }
 port_reset port_reset_reason(void) { return PORT_RESET_POWER; }
+const uint8_t *port_board_id(void) { return board_id; }
 void port_init(void) { memset(journals, 0xFF, sizeof journals); }
 uint32_t port_overruns(void) { return 0; }
 void port_enable(bool on) { (void)on; }
@@ -36,6 +38,10 @@ size_t port_receive(uint8_t *to, size_t room) {
   ended = count <= 0;
   return count > 0 ? (size_t)count : 0U;
 }
+
+uint32_t port_baud(void) { return 0; }
+
+size_t port_send_room(void) { return SIZE_MAX; }
 
 size_t port_send(const uint8_t *from, size_t size) {
   io_write(from, (unsigned)size);
@@ -67,7 +73,8 @@ int app(void) {
   static sm_loop loop;
   static uint8_t key[32];
   static sm_loop_config config;
-  if (io_read(key, (unsigned)sizeof key) != (int)sizeof key) {
+  if (io_read(key, (unsigned)sizeof key) != (int)sizeof key ||
+      io_read(board_id, (unsigned)sizeof board_id) != (int)sizeof board_id) {
     return 1;
   }
   config = sm_loop_defaults;

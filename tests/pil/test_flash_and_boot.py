@@ -31,7 +31,7 @@ def chip(request: pytest.FixtureRequest) -> Iterator[Bootloader]:
 def flash(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "stepmap.cli", "flash", *map(str, arguments), "--build", str(OUT)]
     with alone():
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
 
 def boots(chip: Bootloader, tmp_path: Path) -> None:

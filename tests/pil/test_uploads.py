@@ -87,12 +87,12 @@ def test_a_chip_without_banks_says_that_it_has_none() -> None:
 
 @pytest.mark.parametrize("window", [1, 8])
 def test_a_bad_line_only_takes_longer(running: tuple[NativeBoard | QemuBoard, Link], window: int) -> None:
-    """1 % of the frames of an upload, in both directions, for each of the things that happen to frames."""
+    """3 % of the frames of an upload, in both directions, for each of the things that happen to frames."""
     it, _ = running
     port = FaultyPort(it.open())
     enough = 1e6
     port.rules = [
-        Rule(Fault(kind, value=0.01, count=enough), np.random.default_rng([window, k])) for k, kind in enumerate(LINE)
+        Rule(Fault(kind, value=0.03, count=enough), np.random.default_rng([window, k])) for k, kind in enumerate(LINE)
     ]
     for rule in port.rules:
         rule.names = FRAMES
@@ -104,7 +104,7 @@ def test_a_bad_line_only_takes_longer(running: tuple[NativeBoard | QemuBoard, Li
     print(
         f"{it.name}: {hits} of about {2 * report.chunks} frames, {report.repeated} chunks again, {report.seconds:.1f} s"
     )
-    assert port.hit == sum(hits.values()) > 4  # 13 are expected of 171 chunks and their answers
+    assert port.hit == sum(hits.values()) > 12  # 40 are expected of 171 chunks and their answers
     assert report.repeated > 0
     port.rules = []
     assert report.digest[:8] == name(blob)
@@ -158,6 +158,9 @@ def test_a_host_that_ends_at_any_chunk_goes_on_there() -> None:
     chunks = -(-len(blob) // CHUNK)
     begins: list[int] = []
     with board("native") as it:
+        first = Link(it.open(), KEY)
+        first.connect()
+        known = first.board_id  # else every host would wait for a heartbeat that tells it
         while not begins or begins[-1] < len(blob) - 3 * CHUNK:
             reached: list[int] = []
 
@@ -166,7 +169,13 @@ def test_a_host_that_ends_at_any_chunk_goes_on_there() -> None:
 
             torn = len(begins) % 8 == 0
             with pytest.raises(LinkError, match="the host has ended"):
-                upload(Link(Dying(it.open(), int(torn), torn), KEY), blob, KEY, settings=quick, progress=note)
+                upload(
+                    Link(Dying(it.open(), int(torn), torn), KEY, board_id=known),
+                    blob,
+                    KEY,
+                    settings=quick,
+                    progress=note,
+                )
             assert not begins or begins[-1] <= reached[0] <= begins[-1] + 2 * CHUNK
             begins.append(reached[0])
         report = upload(Link(it.open(), KEY), blob, KEY)

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def suspended_mass(options: Options | None = None) -> tuple[Controller, sm.Traje
 
 
 @functools.cache
+@cache
 def holding(name: str, ticks: int = 60, newton: int = 2, **arguments: Any) -> tuple[Controller, sm.Trajectory]:
     """A system of the catalog, held where it hangs: the least that has everything a controller has."""
     system = systems.get(name, **arguments)

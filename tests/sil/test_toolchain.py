@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,47 @@ import pytest
 
 from stepmap.errors import ToolchainError
 from stepmap_codegen.toolchain import RUNTIME, TARGETS, Built, Target, build, run
-from tests.processes import heed_interrupts
+from tests.processes import PATIENCE, handles, heed_signals, wait_for
 
+
+@dataclass(frozen=True)
+class Assembly:
+    """What tests write by hand, for one instruction set."""
+
+    loop: str  # a register becomes 2^{} in two instructions, then there are two a turn
+    clobbers: str
+    sled: str  # a function of 101 instructions, two bytes each
+    move: str  # register, stack pointer
+    frames: tuple[str, str, str]  # take 24 bytes of stack and 8 more, then give them back and return
+    first: int = 2  # bytes of the first of these
+
+
+NAKED = '__attribute__((naked)) void sled(void) {{ __asm__(".rept 100; nop; .endr; {}"); }}'
+THUMB = Assembly(
+    loop="movs r0, #1; lsls r0, r0, #{}; 1: subs r0, r0, #1; bne 1b",
+    clobbers='"r0", "cc"',
+    sled=NAKED.format("bx lr"),
+    move="mov %0, sp",
+    frames=("sub sp, #24", "sub sp, #8", "add sp, #32; bx lr"),
+)
+RISCV = Assembly(
+    loop="li a0, 1; slli a0, a0, {}; 1: addi a0, a0, -1; bnez a0, 1b",
+    clobbers='"a0"',
+    sled=NAKED.format("ret"),
+    move="mv %0, sp",
+    frames=("addi sp, sp, -24", "addi sp, sp, -8", "addi sp, sp, 32; ret"),
+)
+XTENSA = Assembly(
+    loop="movi a8, 1; slli a8, a8, {}; 1: addi a8, a8, -1; bnez a8, 1b",
+    clobbers='"a8"',
+    # A function of its own, not a naked one, which this gcc does not have.
+    sled='void sled(void); __asm__(".section .text.sled, \\"ax\\"; .balign 4; .global sled; .type sled, @function; "'
+    ' "sled: .rept 100; nop.n; .endr; ret.n; .size sled, . - sled; .text");',
+    move="mov %0, a1",
+    frames=("addi a1, a1, -24", "addi a1, a1, -8", "addi a1, a1, 32; ret"),
+    first=3,
+)
+ASSEMBLY = {"cortex-m3": THUMB, "cortex-m4f": THUMB, "rv32imc": RISCV, "xtensa-lx106": XTENSA}
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 Make = Callable[..., Built]
 
@@ -35,6 +75,7 @@ def needing_tools(names: list[str]) -> list[object]:
 
 on_all = pytest.mark.parametrize("target", needing_tools(list(TARGETS)))
 on_guests = pytest.mark.parametrize("target", needing_tools([t.name for t in TARGETS.values() if t.memory]))
+on_floats = pytest.mark.parametrize("target", needing_tools([t.name for t in TARGETS.values() if t.floats]))
 on_host = pytest.mark.parametrize("target", needing_tools(["host"]))
 on_arm = pytest.mark.parametrize("target", needing_tools(["cortex-m3", "cortex-m4f"]))
 
@@ -58,7 +99,7 @@ def words(data: bytes) -> list[int]:
 
 
 def test_the_targets_are_there() -> None:
-    assert set(TARGETS) == {"host", "cortex-m3", "cortex-m4f", "rv32imc"}
+    assert set(TARGETS) == {"host", "cortex-m3", "cortex-m4f", "rv32imc", "xtensa-lx106"}
 
 
 # Bytes in, bytes out.
@@ -78,12 +119,9 @@ int app(void) {
 @on_all
 @pytest.mark.parametrize(("size", "chunk"), [(0, 64), (1, 64), (64, 64), (3_000_000, 1024), (40_000, 4)])
 def test_bytes_come_back(target: Target, size: int, chunk: int, make: Make) -> None:
-    """3 MB in 1 KiB pieces take 0.04 to 0.13 s here; the limit leaves room for a busy machine."""
     data = np.random.default_rng(1).bytes(size)
     built = make(target, ECHO, defines={"CHUNK": chunk})
-    begin = time.monotonic()
-    assert run(built, data, timeout=30) == data
-    assert time.monotonic() - begin < 10
+    assert run(built, data) == data
 
 
 ARITHMETIC = """
@@ -130,7 +168,7 @@ int app(void) {
 """
 
 
-@on_all
+@on_floats
 def test_floats_are_numpy_s(target: Target, make: Make) -> None:
     """IEEE 754 single precision: in the FPU, which the startup must have turned on, or in software."""
     x, y = np.random.default_rng(3).normal(size=(2, 200)).astype("<f4")
@@ -139,6 +177,13 @@ def test_floats_are_numpy_s(target: Target, make: Make) -> None:
     np.testing.assert_array_equal(done, np.stack([x + y, x * y, x / y], axis=1))
     in_software = any(name in built.symbols for name in ("__aeabi_fdiv", "__divsf3"))
     assert in_software == (target.name in ("cortex-m3", "rv32imc"))
+
+
+@pytest.mark.parametrize("target", needing_tools([t.name for t in TARGETS.values() if not t.floats]))
+def test_a_target_without_floats_says_so_when_linking(target: Target, make: Make) -> None:
+    """Once its libgcc has them, Target.floats is out of date."""
+    with pytest.raises(ToolchainError, match=r"undefined reference to `__(mul|add|div)sf3'"):
+        make(target, FLOATS)
 
 
 @on_all
@@ -165,11 +210,9 @@ NOPS = [*range(40), 1000]
 
 
 def counting(target: Target, bits: list[int], repeated: int = 1) -> str:
-    """Intervals of NOPS, and of loops: a register becomes 2^bits in two instructions, then there are two a turn."""
-    if target.name == "rv32imc":
-        loop = '__asm__ volatile("li a0, 1; slli a0, a0, {}; 1: addi a0, a0, -1; bnez a0, 1b" ::: "a0");'
-    else:
-        loop = '__asm__ volatile("movs r0, #1; lsls r0, r0, #{}; 1: subs r0, r0, #1; bne 1b" ::: "r0", "cc");'
+    """Intervals of NOPS, and of loops."""
+    by_hand = ASSEMBLY[target.name]
+    loop = f'__asm__ volatile("{by_hand.loop}" ::: {by_hand.clobbers});'
     bodies = [f'__asm__ volatile(".rept {count}; nop; .endr");' for count in NOPS] + [loop.format(n) for n in bits]
     intervals = "\n".join(f"count_begin(); {body} put(count_end());" for body in bodies)
     return f"""
@@ -194,15 +237,15 @@ def test_counts_are_exact(target: Target, level: str, make: Make) -> None:
     assert words(run(built)) == expected
 
 
-@on_arm
+@pytest.mark.parametrize("target", needing_tools(["cortex-m3", "cortex-m4f", "xtensa-lx106"]))
 def test_too_long_an_interval_is_an_error(target: Target, make: Make) -> None:
-    """2^24 ticks of SysTick are 2.7 or 6.2 million instructions."""
+    """2^24 ticks of SysTick are 2.7 or 6.2 million instructions, 2^27 of CCOUNT 52 million."""
     with pytest.raises(ToolchainError, match="counted for too long"):
-        run(make(target, counting(target, [22])))
+        run(make(target, counting(target, [25 if target.name == "xtensa-lx106" else 22])), timeout=60)
 
 
-@pytest.mark.parametrize("target", needing_tools(["rv32imc"]))
-def test_risc_v_counts_long_intervals(target: Target, make: Make) -> None:
+@pytest.mark.parametrize("target", needing_tools(["rv32imc", "xtensa-lx106"]))
+def test_some_count_long_intervals(target: Target, make: Make) -> None:
     assert words(run(make(target, counting(target, [24]))))[-1] == 2 + 2 * 2**24
 
 
@@ -245,20 +288,14 @@ def test_sizes_follow_the_source(target: Target, make: Make, tmp_path: Path) -> 
 
 @on_guests
 def test_function_sizes_are_those_of_the_assembly(target: Target, make: Make) -> None:
-    code = """
-    __attribute__((naked)) void sled(void) { __asm__(".rept 100; nop; .endr; RETURN"); }
-    int app(void) { sled(); return 0; }
-    """.replace("RETURN", "ret" if target.name == "rv32imc" else "bx lr")
+    code = ASSEMBLY[target.name].sled + "\nint app(void) { sled(); return 0; }\n"
     assert make(target, code).symbols["sled"] == 2 * 101
 
 
 # Paints the stack below its own frame, calls, and looks how far down the paint is gone.
 PAINTED = """
-#include <math.h>
 #define ROOM 1500
 static volatile int64_t a = 123456789012345, b = -1234567;
-static volatile double x = 1e9, y = 3.5;
-static volatile float z = 1e9F;
 __attribute__((always_inline)) static inline uint32_t paint(uintptr_t sp) {
   uint32_t *const low = (uint32_t *)(sp - ROOM);
   volatile uint32_t *at = low;
@@ -280,22 +317,29 @@ __attribute__((noinline)) static int leaf(int n) {
 }
 __attribute__((noinline)) void chain(void) { a = leaf(3) + 2 * leaf(4); }
 __attribute__((noinline)) void divide(void) { a = a / b; }
+#if FLOATS
+#include <math.h>
+static volatile double x = 1e9, y = 3.5;
+static volatile float z = 1e9F;
 __attribute__((noinline)) void doubles(void) { x = x * y + x / y - (double)a; }
 __attribute__((noinline)) void sine(void) { x = sin(x); }
 __attribute__((noinline)) void single_sine(void) { z = sinf(z); }
+#endif
 #define MEASURE(function) function(); used[n++] = paint(sp)
 int app(void) {
   uint32_t used[5];
   unsigned n = 0;
   uintptr_t sp;
-  __asm__ volatile(MOVE " %0, sp" : "=r"(sp));
+  __asm__ volatile(MOVE : "=r"(sp));
   (void)paint(sp);
   MEASURE(chain);
   MEASURE(divide);
+#if FLOATS
   MEASURE(doubles);
   MEASURE(sine);
   MEASURE(single_sine);
-  io_write(used, sizeof used);
+#endif
+  io_write(used, n * sizeof used[0]);
   return 0;
 }
 """
@@ -304,9 +348,10 @@ int app(void) {
 @on_guests
 def test_worst_stack_bounds_what_is_used(target: Target, make: Make) -> None:
     """Frames of our own are exact but for padding to 16 bytes that nothing is written to."""
-    built = make(target, PAINTED, defines={"MOVE": '"mv"' if target.name == "rv32imc" else '"mov"'})
+    built = make(target, PAINTED, defines={"MOVE": f'"{ASSEMBLY[target.name].move}"', "FLOATS": int(target.floats)})
     used = words(run(built))
-    worst = [built.worst_stack(name) for name in ("chain", "divide", "doubles", "sine", "single_sine")]
+    names = ("chain", "divide", *(("doubles", "sine", "single_sine") if target.floats else ()))
+    worst = [built.worst_stack(name) for name in names]
     assert built.worst_stack("leaf") == built.stack["leaf"] >= 100
     assert worst[0] == built.stack["chain"] + built.stack["leaf"]
     assert worst[0] - 16 < used[0] <= worst[0]
@@ -318,17 +363,15 @@ def test_worst_stack_bounds_what_is_used(target: Target, make: Make) -> None:
 def test_assembly_runs_into_the_next_label(target: Target, tmp_path: Path) -> None:
     """As libgcc's does, and like it without saying where functions end."""
     source = tmp_path / "two.S"
-    frames = ["sub sp, #24", "sub sp, #8", "add sp, #32; bx lr"]
-    if target.name == "rv32imc":
-        frames = ["addi sp, sp, -24", "addi sp, sp, -8", "addi sp, sp, 32; ret"]
+    frames = ASSEMBLY[target.name].frames
     labels = [f".global {name}; .type {name}, %function; {name}:" for name in ("outer", "inner")]
-    source.write_text(f".section .text.two\n{labels[0]} {frames[0]}\n{labels[1]} {frames[1]}; {frames[2]}\n")
+    source.write_text(f".section .text.two\n.balign 4\n{labels[0]} {frames[0]}\n{labels[1]} {frames[1]}; {frames[2]}\n")
     calling = tmp_path / "calling.c"
     calling.write_text("void outer(void);\nint app(void) { outer(); return 0; }\n")
     built = build(target, [source, calling], [], tmp_path / "two")
     assert run(built) == b""
     assert (built.worst_stack("outer"), built.worst_stack("inner")) == (32, 8)
-    assert built.symbols["outer"] == 2
+    assert built.symbols["outer"] == ASSEMBLY[target.name].first
 
 
 UNBOUNDED = """
@@ -366,7 +409,7 @@ OVERFLOW = "static volatile int one = 1;" + BROKEN.format(
 HANG = "int app(void) { for (volatile int n = 0;; n = !n) { } }"
 
 
-def failing(built: Built, timeout: float = 10.0) -> ToolchainError:
+def failing(built: Built, timeout: float = PATIENCE) -> ToolchainError:
     with pytest.raises(ToolchainError) as caught:
         run(built, timeout=timeout)
     assert caught.value.remedy
@@ -381,7 +424,8 @@ def processes(built: Built) -> list[str]:
     running = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            running += [entry.parent.name] if bytes(built.elf) in entry.read_bytes() else []
+            begins = (entry.parent / "comm").read_text().strip() == "setpriv"  # has the program in its arguments too
+            running += [entry.parent.name] if bytes(built.elf) in entry.read_bytes() and not begins else []
         except OSError:  # ended meanwhile
             continue
     return running
@@ -421,7 +465,7 @@ def test_a_program_that_hangs_is_ended(target: Target, make: Make) -> None:
     built = make(target, HANG)
     begin = time.monotonic()
     assert "did not end within 0.5 s" in str(failing(built, timeout=0.5))
-    assert 0.5 <= time.monotonic() - begin < 5
+    assert time.monotonic() - begin >= 0.5
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="not installed: setpriv")
@@ -431,34 +475,26 @@ def test_nothing_outlives_its_caller(target: Target, ended_by: signal.Signals, m
     """Ctrl-C, and a caller that gets no chance to clean up."""
     built = make(target, HANG)
     code = (
-        "import pickle, sys; from stepmap_codegen.toolchain import run; run(pickle.load(sys.stdin.buffer), timeout=60)"
+        "import pickle, sys; from stepmap_codegen.toolchain import run; run(pickle.load(sys.stdin.buffer), timeout=600)"
     )
     caller = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "TMPDIR": str(tmp_path)},
-        preexec_fn=heed_interrupts,
+        preexec_fn=heed_signals,
     )
     try:
         assert caller.stdin
         caller.stdin.write(pickle.dumps(built))
         caller.stdin.close()
-        wait_until(lambda: processes(built) != [])
-        time.sleep(0.1)  # past setpriv, which has the program in its arguments too
+        wait_for(lambda: processes(built) != [], "the program runs")
         caller.send_signal(ended_by)
-        caller.wait(10)
-        wait_until(lambda: processes(built) == [])
+        caller.wait(PATIENCE)
+        wait_for(lambda: processes(built) == [], "the program has ended")
     finally:
         caller.kill()
         caller.wait()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @on_guests
@@ -467,14 +503,13 @@ def test_being_told_to_quit_is_not_success(target: Target, make: Make) -> None:
     built = make(target, HANG)
 
     def quit_soon() -> None:
-        wait_until(lambda: processes(built) != [])
-        time.sleep(0.3)
+        wait_for(lambda: any(handles(int(pid), signal.SIGTERM) for pid in processes(built)), "QEMU runs")
         for process in processes(built):
             os.kill(int(process), signal.SIGTERM)
 
     helper = threading.Thread(target=quit_soon)
     helper.start()
-    error = failing(built, timeout=20)
+    error = failing(built)
     helper.join()
     assert "did not end" not in str(error)
 

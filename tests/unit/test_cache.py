@@ -14,6 +14,7 @@ import pytest
 
 import stepmap as sm
 from stepmap.graph import cache
+from stepmap.lock import try_alone
 
 STATE, TORQUE = [1.0, 0.2], [0.5]
 BUILD = """
@@ -169,7 +170,7 @@ def test_processes_that_build_the_same_model_at_once_build_it_once(tmp_path: Pat
             subprocess.Popen([sys.executable, "-c", BUILD], env=environment, stdout=subprocess.PIPE, text=True)
             for _ in range(processes)
         ]
-        printed = [process.communicate(timeout=120)[0] for process in running]
+        printed = [process.communicate(timeout=600)[0] for process in running]
         assert [process.returncode for process in running] == [0] * processes
         return printed, len(log.read_text().splitlines())
 
@@ -178,3 +179,16 @@ def test_processes_that_build_the_same_model_at_once_build_it_once(tmp_path: Pat
     assert together == [alone] * 3
     assert runs_together == runs > 0
     assert len(list((tmp_path / "together").glob("*.so"))) == 1
+
+
+def test_waiting_for_another_process_that_builds_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was stopped in the middle: it is named, and the library is built all the same."""
+    held = try_alone(tmp_path / "model.lock")
+    assert held is not None
+    monkeypatch.setattr("stepmap.lock.PATIENCE_S", 0.2)
+    try:
+        told = rf"waited 0 s for process {os.getpid()}, which builds the library model"
+        with pytest.warns(UserWarning, match=told), cache.only_one(tmp_path / "model.so"):
+            pass
+    finally:
+        os.close(held)

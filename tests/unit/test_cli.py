@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 import stepmap as sm
 from stepmap.cli import app
-from tests.processes import heed_interrupts
+from tests.processes import heed_signals
 
 
 def run(*arguments: str) -> Result:
@@ -30,7 +30,7 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         text=True,
         check=False,
         env={**os.environ, **environment},
-        timeout=120,
+        timeout=6000,
     )
 
 
@@ -215,7 +215,7 @@ def test_an_interrupt_inside_code_from_a_string_is_1(tmp_path: Path) -> None:
     """As while dataclasses are made; CPython would end by the signal, although the interrupt was caught."""
     (tmp_path / "started.py").write_text(INTERRUPTED_IN_TEXT)
     words = [sys.executable, "-m", "started", "text"]
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert (ended.returncode, ended.stderr) == (1, "stepmap: error: interrupted\n")
 
 
@@ -262,14 +262,14 @@ def test_a_process_that_is_told_to_end_does_so_in_order(name: str, told: str, ti
     """Whatever else it is told meanwhile; and also where the command took such a signal before and went on."""
     (tmp_path / "started.py").write_text(TOLD_TO_END.format(name=name, times=times))
     words = [sys.executable, "-c", UNTROUBLED, sys.executable, "-m", "started", "wait"]
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "in order\n", f"stepmap: error: {told}\n")
 
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
     (tmp_path / "started.py").write_text(TOLD_TO_END.format(name="SIGHUP", times=0).replace("SIGTERM", "SIGHUP"))
     script = "trap '' HUP INT; exec " + sys.executable + " -m started wait"
-    ended = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "in order\n", "")
 
 
@@ -333,17 +333,17 @@ def test_ctrl_c_while_a_model_is_built(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     started = subprocess.Popen(
         [sys.executable, "-m", "stepmap.cli", "demo", "--out", str(out)],
-        preexec_fn=heed_interrupts,
+        preexec_fn=heed_signals,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "STEPMAP_CACHE": str(tmp_path / "cache")},
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not list(tmp_path.glob("cache/*.lock")) and time.monotonic() < deadline:
         time.sleep(0.02)
     started.send_signal(signal.SIGINT)
-    _, errors = started.communicate(timeout=60)
+    _, errors = started.communicate(timeout=600)
     assert started.returncode == 1
     assert errors == "stepmap: error: interrupted\n"
     assert not out.exists()

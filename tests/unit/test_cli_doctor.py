@@ -20,6 +20,8 @@ ASKED = {
     "qemu-system-arm",
     "qemu-system-riscv32",
     "riscv64-unknown-elf-gcc",
+    "qemu-system-xtensa",
+    "xtensa-lx106-elf-gcc",
     "pio",
     "stm32flash",
     "clang-format",

@@ -1,94 +1,96 @@
-"""Signals that tell a command to end, at bad times."""
+"""Signals that tell a command to end, at bad times. Whatever signals runs in a process of its own."""
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import numpy as np
 import pytest
 
+from tests.processes import ENDINGS, PATIENCE, handles, has_loaded, heed_signals, run_python, wait_for
+
+WORDS = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "terminated: the terminal is gone",
+}
+
+AT_WORK = """
+import os, random, signal, sys, threading, time
+import numpy as np
 import stepmap as sm
 from stepmap.cli.ending import Ending, Told
 
+number = signal.Signals(int(sys.argv[1]))
+system = sm.systems.get("suspended_mass")
+pose, chance = np.zeros(len(system.coordinates)), random.Random(1)
 
-@contextmanager
-def heeding(ending: Ending) -> Iterator[None]:
-    """Whatever runs the tests may have told them to ignore signals."""
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with ending.heeded():
-            yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def work():
+    until = time.process_time() + 5.0
+    while time.process_time() < until:
+        system.positions(pose)
+
+for _ in range(15):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # after an interrupt they are ignored
+        signal.signal(each, signal.SIG_DFL)
+    ending = Ending()
+    with ending.heeded():
+        timer = threading.Timer(chance.uniform(0.01, 0.03), os.kill, (os.getpid(), number))
+        timer.start()
+        try:
+            work()
+        except Told:
+            print(ending.word)
+        timer.join()
+"""
 
 
-def tell(number: signal.Signals, seconds: float) -> threading.Timer:
-    timer = threading.Timer(seconds, os.kill, (os.getpid(), number))
-    timer.start()
-    return timer
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDINGS)
 def test_a_signal_in_the_middle_of_casadis_work_is_an_interrupt(number: signal.Signals) -> None:
     """CasADi drops an exception that comes while it converts arguments, or makes an error of its own of it."""
-    system = sm.systems.get("suspended_mass")
-    pose = np.zeros(len(system.coordinates))
-    chance = random.Random(1)
+    done = run_python(AT_WORK, str(int(number)))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [WORDS[number]] * 15
 
-    def work() -> None:
-        until = time.monotonic() + 5.0
-        while time.monotonic() < until:
-            system.positions(pose)
 
-    for _ in range(15):
-        ending = Ending()
-        with heeding(ending):
-            timer = tell(number, chance.uniform(0.01, 0.03))
-            with pytest.raises(Told):
-                work()
-            timer.join()
-            assert ending.word.startswith("terminated")
+SECOND_SIGNAL = """
+import signal
+from contextlib import contextmanager
+from stepmap.cli.ending import Ending, Told
+
+@contextmanager
+def robot():
+    try:
+        yield
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        print("settled")
+
+try:
+    with Ending().heeded(), robot():
+        signal.raise_signal(signal.SIGTERM)
+except Told:
+    print("told")
+"""
 
 
 def test_a_second_signal_does_not_disturb_the_way_out() -> None:
-    settled = []
-
-    @contextmanager
-    def robot() -> Iterator[None]:
-        try:
-            yield
-        finally:
-            signal.raise_signal(signal.SIGTERM)
-            settled.append(True)
-
-    with heeding(Ending()), pytest.raises(Told), robot():
-        signal.raise_signal(signal.SIGTERM)
-    assert settled
+    done = run_python(SECOND_SIGNAL)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "settled\ntold\n", "")
 
 
-def test_an_alarm_of_somebody_else_stays() -> None:
-    before = signal.signal(signal.SIGALRM, lambda number, frame: None)
-    try:
-        ours = signal.getsignal(signal.SIGALRM)
-        with heeding(Ending()):
-            assert signal.getsignal(signal.SIGALRM) is ours
-        assert signal.getsignal(signal.SIGALRM) is ours
-    finally:
-        signal.signal(signal.SIGALRM, before)
+ALARM_OF_SOMEBODY_ELSE = """
+import signal
+from stepmap.cli.ending import Ending
+ours = lambda number, frame: None
+signal.signal(signal.SIGALRM, ours)
+with Ending().heeded():
+    assert signal.getsignal(signal.SIGALRM) is ours
+assert signal.getsignal(signal.SIGALRM) is ours
+"""
 
-
-def test_no_alarm_is_left() -> None:
-    """After the command an alarm would end the process."""
-    code = """
+NO_ALARM_LEFT = """
 import signal
 from stepmap.cli.ending import Ending
 space = {"__name__": "casadi.made_up", "signal": signal}
@@ -102,5 +104,34 @@ with Ending().heeded():
 assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("code", [ALARM_OF_SOMEBODY_ELSE, NO_ALARM_LEFT])
+def test_alarms(code: str) -> None:
+    """That of somebody else stays; after the command none of ours would end the process."""
+    done = run_python(code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# While modules are imported
+
+
+@pytest.mark.parametrize("library", ["", "_multiarray_umath", "_casadi"])
+@pytest.mark.parametrize("number", ENDINGS)
+def test_a_signal_while_modules_are_imported(number: signal.Signals, library: str) -> None:
+    """From the moment on at which Python runs the first line of stepmap: no traceback, exit code 1.
+
+    An empty name is that first moment; numpy and CasADi are recognized by their libraries.
+    """
+    words = [sys.executable, "-m", "stepmap.cli", "generate", "--help"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals
+    ) as made:
+        wait_for(lambda: handles(made.pid, ENDINGS[-1]) or made.poll() is not None, "it handles signals")
+        wait_for(lambda: has_loaded(made.pid, library) or made.poll() is not None, f"{library} is imported")
+        made.send_signal(number)
+        told, complaints = made.communicate(timeout=PATIENCE)
+    if told:  # it had done its work before the signal came
+        assert (made.returncode, complaints) == (0, "")
+    else:
+        assert (made.returncode, complaints) == (1, f"stepmap: error: {WORDS[number]}\n")

@@ -19,7 +19,7 @@ import stepmap as sm
 from stepmap import jobs
 from stepmap.cli import app
 from stepmap.jobs.stage import digest
-from tests.processes import heed_interrupts
+from tests.processes import heed_signals
 
 MASS = """\
 [system]
@@ -269,7 +269,7 @@ def test_ctrl_c_saves_the_best_trajectory(tmp_path: Path) -> None:
     terminal, end = pty.openpty()
     started = subprocess.Popen(
         [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--out", str(out)],
-        preexec_fn=heed_interrupts,
+        preexec_fn=heed_signals,
         stdout=subprocess.PIPE,
         stderr=end,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
@@ -279,7 +279,7 @@ def test_ctrl_c_saves_the_best_trajectory(tmp_path: Path) -> None:
     assert b"iteration" in seen
     started.send_signal(signal.SIGINT)
     seen = _read_until(terminal, b"", seconds=60)
-    printed, _ = started.communicate(timeout=60)
+    printed, _ = started.communicate(timeout=600)
     os.close(terminal)
     assert started.returncode == 1, seen
     assert b"interrupted; the best trajectory so far is kept" in seen

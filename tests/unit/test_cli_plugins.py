@@ -67,7 +67,7 @@ def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "stepmap.cli", *arguments]
     environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
 
 
 @pytest.mark.parametrize(

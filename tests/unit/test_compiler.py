@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import stepmap as sm
+from stepmap.errors import ToolchainError
 from stepmap.graph import compiler
 from stepmap.steps import kernel
 from stepmap.steps.kernel import CompiledKernel
@@ -120,3 +121,9 @@ def test_curvature_survives_a_compiler_that_went_away(tmp_path: Path, monkeypatc
     monkeypatch.undo()
     fast = sm.discretize(sm.systems.get("suspended_mass"), 0.01).curvature(x, u, z)
     np.testing.assert_allclose(slow.xx, fast.xx, rtol=1e-9, atol=1e-9)
+
+
+def test_a_tool_that_does_not_come_to_an_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "LONGEST", 0.2)
+    with pytest.raises(ToolchainError, match=r"sleep was still at work after 0\.2 s and was ended"):
+        compiler.finished(["sleep", "600"])

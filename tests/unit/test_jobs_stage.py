@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from stepmap import lock
+from stepmap.errors import BusyError
 from stepmap.jobs import Stage
 from stepmap.jobs.stage import digest, digest_data, digest_sources, read_manifest, versions
 
@@ -141,3 +145,72 @@ def test_digests() -> None:
     assert digest_sources("stepmap", parts) == digest_sources("stepmap", parts)
     assert digest_sources("stepmap", parts) != digest_sources("stepmap", ("arrays.py",))
     assert set(versions("numpy")) == {"numpy"}
+
+
+# Several processes in one build folder
+
+WORK = """
+import sys, time
+from pathlib import Path
+from stepmap.jobs import Stage
+from stepmap import lock
+stage = Stage("make", "thing", Path(sys.argv[1]), {"job": "1234"}, {})
+with stage.making() as needed:
+    if needed:
+        print("makes", flush=True)
+        if sys.argv[2] == "waits":
+            sys.stdin.readline()
+        with stage.replace() as folder:
+            (folder / "a.txt").write_text("content")
+    else:
+        print("finds", flush=True)
+"""
+
+
+def work(folder: Path, how: str = "") -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", WORK, str(folder), how]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_one_process_makes_a_stage_and_the_other_finds_it(tmp_path: Path) -> None:
+    first = work(tmp_path, "waits")
+    assert first.stdout is not None
+    assert first.stdout.readline() == "makes\n"
+    second = work(tmp_path)
+    assert second.stderr is not None
+    waiting = second.stderr.readline()  # said while it waits: the first goes on only now
+    assert waiting == f"stepmap: note: waiting for process {first.pid}, which makes {tmp_path}/thing/make\n"
+    first.communicate("\n")
+    assert second.communicate()[0] == "finds\n"
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert [path.name for path in (tmp_path / "thing").iterdir()] == ["make"]
+
+
+def test_a_wait_ends(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PATIENCE_S", 0.1)
+    other = work(tmp_path / "build", "waits")
+    assert other.stdout is not None
+    assert other.stdout.readline() == "makes\n"
+    with pytest.raises(BusyError, match=f"process {other.pid}, which makes .*thing/make: end it"):
+        fill(stage)
+    other.communicate("\n")
+    fill(stage)
+
+
+def test_what_a_killed_process_left_is_cleared_away(stage: Stage, tmp_path: Path) -> None:
+    """And a process that was killed between the renames loses nothing."""
+    fill(stage, "old")
+    killed = work(tmp_path / "build", "waits")
+    other = dataclasses.replace(stage, versions={})
+    assert not other.unchanged()
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == "makes\n"
+    killed.kill()
+    killed.communicate()
+    stage.folder.rename(stage.folder.with_name(".make.1-00.old"))
+    stage.folder.with_name(".make.1-00.new").mkdir()
+    with stage.replace() as folder:
+        assert (stage.folder / "a.txt").read_text() == "old"
+        assert {path.name for path in stage.folder.parent.iterdir()} == {"make", ".make.lock", folder.name}
+    assert [path.name for path in stage.folder.parent.iterdir()] == ["make"]

@@ -129,10 +129,11 @@ def ranges_of(program: Program, fields: np.ndarray) -> Ranges:
     machine.load(range(len(program.fields)), fields)
     for number in range(len(program.blocks)):
         machine.run(number)
-    sizes = MARGIN * np.maximum(np.abs(machine.low), np.abs(machine.high))
+    found = machine.magnitudes()
+    sizes = MARGIN * np.maximum(np.abs(found.low), np.abs(found.high))
     bounds = [interval_bounds(block, sizes) for block in program.blocks]
     none = (False,) * len(program.fields)
-    return Ranges(machine.low, machine.high, machine.least, none, machine.seen, bounds, fields)
+    return Ranges(found.low, found.high, found.least, none, found.seen, bounds, fields)
 
 
 class HandMade:

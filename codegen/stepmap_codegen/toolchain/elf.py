@@ -38,7 +38,7 @@ def sizes(target: Target, files: Sequence[Path]) -> list[Sizes]:
 def functions(target: Target, program: Path) -> list[Function]:
     """Every function that was linked, by address; several may share one."""
     table = tools.call(target, "readelf", "--symbols", "--wide", program)
-    thumb = 1 if target.memory else 0  # lowest bit of an address on Arm; never set on RISC-V
+    thumb = 1 if target.tool("").startswith("arm") else 0  # lowest bit of an address; on Xtensa a part of it
     found = [(int(at, 16) & ~thumb, int(size, 0), section, name) for at, size, section, name in SYMBOL.findall(table)]
     found.sort()
     starts = sorted({(section, at) for at, _, section, _ in found})

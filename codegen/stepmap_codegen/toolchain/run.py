@@ -25,14 +25,13 @@ ENDINGS = {  # exit codes of runtime/ending.h: what happened and what to do
 }
 
 
-def run(built: Built, data: bytes = b"", timeout: float = 10.0) -> bytes:
+def run(built: Built, data: bytes = b"", timeout: float = 120.0) -> bytes:
     """What the program wrote, given ``data`` to read. ``timeout`` is in seconds."""
     tools.require(built.target)
     with tempfile.TemporaryDirectory(prefix="stepmap-run-") as name:
         folder = Path(name)
         (folder / "input").write_bytes(data)
-        program = str(built.elf)
-        command = [*built.target.emulator, "-kernel", program] if built.target.emulator else [program]
+        command = built.target.command(built.elf)
         code, log = _execute(command, folder, timeout)
         if code != WELL:
             raise _failure(built, command, code, log, timeout)

@@ -76,13 +76,13 @@ LABEL = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(\S+)(?:\t(.*))?$")
 DESTINATION = re.compile(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>$")
 JUMPS = ("b", "cb", "j", "tail", "call")  # how mnemonics of jumps begin, and of nothing else that names a destination
-FINAL = ("b", "b.n", "b.w", "bx", "j", "jr", "ret", "tail", "udf")
-PADDING = ("nop", "nop.w", ".word", ".short", ".byte", "unimp")
+FINAL = ("b", "b.n", "b.w", "bx", "j", "jr", "jx", "ret", "ret.n", "tail", "udf")
+PADDING = ("nop", "nop.n", "nop.w", ".word", ".short", ".byte", "unimp", "ill", "...")
 SAVE = re.compile(r"^__riscv_save_(\d+)$")
 
 
 def disassembled(listing: str, addresses: Mapping[str, int]) -> dict[str, Frame]:
-    """Upper bounds on the frames of Thumb or RV32 code, from objdump's listing, for every name at an address.
+    """Upper bounds on the frames of Thumb, RV32 or Xtensa code, from objdump's listing, for every name at an address.
 
     A frame is the sum of everything a function takes from the stack, on whichever path. Leaving a function for another
     label, by a jump or by running into it, is a call.
@@ -119,7 +119,7 @@ def _frame(name: str, body: list[tuple[str, str]], following: str | None) -> Fra
             size += 16 if int(saves[1]) < 4 else 64
         elif destination and destination[1] != name and not destination[1].startswith("__riscv_restore_"):
             calls.add(destination[1])
-        elif destination is None and mnemonic in ("blx", "jalr"):
+        elif destination is None and mnemonic in ("blx", "jalr", "callx0"):
             calls.add(INDIRECT)
     code = [line for line in body if line[0] not in PADDING]
     if following and code and not _final(*code[-1]):
@@ -141,11 +141,12 @@ def _taken(mnemonic: str, operands: str) -> int | None:
     if stored:
         return int(stored[1])
     lowered = re.match(r"sp, (?:sp, )?#(\d+)", operands) if mnemonic.startswith("sub") else None
-    lowered = lowered or (re.match(r"sp,sp,-(\d+)", operands) if mnemonic in ("add", "addi") else None)
+    lowered = lowered or (re.match(r"(?:sp,sp,|a1, a1, )-(\d+)", operands) if mnemonic in ("add", "addi") else None)
     if lowered:
         return int(lowered[1])
-    changes = re.match(r"sp,", operands) and mnemonic.startswith(("sub", "add", "mov", "mv"))
-    raised = re.match(r"sp,(?: ?sp,)? ?#?\d+", operands) and mnemonic.startswith("add")
+    # Xtensa's stack pointer is a1, which is a plain register on RISC-V: told apart by the blanks of the listing.
+    changes = re.match(r"sp,|a1, ", operands) and mnemonic.startswith(("sub", "add", "mov", "mv"))
+    raised = re.match(r"(?:sp,(?: ?sp,)? ?#?|a1, a1, )\d+", operands) and mnemonic.startswith("add")
     return None if changes and not raised else 0
 
 

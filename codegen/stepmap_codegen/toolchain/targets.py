@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 KIB = 1024
 ARM_PACKAGES = ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi", "qemu-system-arm")
 RISCV_PACKAGES = ("gcc-riscv64-unknown-elf", "picolibc-riscv64-unknown-elf", "qemu-system-misc")
+XTENSA_PACKAGES = ("gcc-xtensa-lx106", "picolibc-xtensa-lx106-elf", "qemu-system-misc")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Target:
     emulator: tuple[str, ...]  # QEMU with its options; none on this machine
     memory: Memory | None  # none on this machine
     packages: tuple[str, ...]  # Debian packages that hold all of it
+    load: tuple[str, str] = ("-kernel", "{}")  # how QEMU is told the program
+    floats: bool = True  # whether its libraries compute with floating-point numbers
 
     def tool(self, name: str) -> str:
         return self.prefix + name
@@ -42,6 +46,14 @@ class Target:
         """Programs it needs that are not installed."""
         needed = [*(self.tool(name) for name in ("gcc", "objdump", "readelf", "size")), *self.emulator[:1]]
         return [name for name in needed if shutil.which(name) is None]
+
+    def command(self, program: Path) -> list[str]:
+        """What runs a program."""
+        if not self.emulator:
+            return [str(program)]
+        option, value = self.load
+        name = str(program).replace(",", ",,") if option == "-device" else str(program)  # commas end a device's values
+        return [*self.emulator, option, value.format(name)]
 
     @property
     def install(self) -> str:
@@ -77,6 +89,9 @@ def cortex_m(
         packages=ARM_PACKAGES,
     )
 
+
+LX106_SPECS = "/usr/lib/xtensa-lx106-elf/picolibc.specs"  # where Debian has it, which this gcc does not search
+LX106_TICKS_PER_25 = 64  # CCOUNT has 40 MHz there, and with shift=6 an instruction takes 64 ns
 
 TARGETS = {
     target.name: target
@@ -121,6 +136,20 @@ TARGETS = {
             emulator=("qemu-system-riscv32", "-M", "virt", "-bios", "none", "-icount", "shift=0", *QUIET),
             memory=Memory(0x8010_0000, 1024 * KIB, 0x8000_0000, 384 * KIB, stack_bytes=64 * KIB),
             packages=RISCV_PACKAGES,
+        ),
+        Target(
+            "xtensa-lx106",
+            "the instruction set of an ESP32 on its smallest core, on a machine of QEMU's",
+            prefix="xtensa-lx106-elf-",
+            # Literals beside the code that loads them, and calls of any distance, as the ESP-IDF compiles.
+            flags=("-mlongcalls", "-mtext-section-literals", f"--specs={LX106_SPECS}", "-Wl,--entry=start"),
+            runtime=("guest.c", "xtensa.c", "xtensa_arithmetic.c"),
+            runtime_flags=(f"-DTICKS_PER_25={LX106_TICKS_PER_25}U",),
+            emulator=("qemu-system-xtensa", "-M", "sim", "-cpu", "lx106", "-icount", "shift=6", *QUIET),
+            memory=Memory(0x6010_0000, 1024 * KIB, 0x6000_0000, 384 * KIB, stack_bytes=64 * KIB),
+            packages=XTENSA_PACKAGES,
+            load=("-device", "loader,file={},cpu-num=0"),  # -kernel does not set the program counter
+            floats=False,  # the ESP8266 has software floats in its ROM, and Debian's libgcc has none
         ),
     )
 }

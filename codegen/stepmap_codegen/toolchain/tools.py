@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from pathlib import Path
 
 from stepmap.errors import ToolchainError
+from stepmap.graph.compiler import finished
 from stepmap_codegen.toolchain.targets import Target
 
 
@@ -24,9 +24,7 @@ def call(target: Target, name: str, *arguments: str | Path) -> str:
     """What a tool of the target printed."""
     command = [target.tool(name), *map(str, arguments)]
     plain = {**os.environ, "LC_ALL": "C"}  # what tools print is parsed
-    done = subprocess.run(
-        command, env=plain, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
+    done = finished(command, env=plain)
     if done.returncode:
         raise ToolchainError(
             f"target {target.name}: {command[0]} failed with exit code {done.returncode}",

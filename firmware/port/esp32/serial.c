@@ -55,6 +55,13 @@ uint32_t port_overruns(void) {
   return overruns;
 }
 
+uint32_t port_baud(void) { return STEPMAP_BAUD; }
+
+size_t port_send_room(void) {
+  size_t room = 0;
+  return uart_get_tx_buffer_free_size(LINE, &room) == ESP_OK ? room : 0U;
+}
+
 size_t port_send(const uint8_t *from, size_t size) {
   const uint32_t start = port_micros();
   size_t done = 0;

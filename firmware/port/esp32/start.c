@@ -1,5 +1,6 @@
 /* Start, time, watchdog and restart, on ESP-IDF 5.1 or newer. */
 #include "esp32.h"
+#include "esp_mac.h"
 #include "esp_system.h"
 #include "esp_task_wdt.h"
 #include "esp_timer.h"
@@ -8,6 +9,8 @@
 int main(void);
 void app_main(void);
 
+static uint8_t board_id[PORT_BOARD_ID];
+
 void app_main(void) { (void)main(); }
 
 void port_init(void) {
@@ -15,7 +18,10 @@ void port_init(void) {
   encoders_init();
   serial_init();
   regions_init();
+  (void)esp_efuse_mac_get_default(board_id); /* six bytes, as they were written when the chip was made */
 }
+
+const uint8_t *port_board_id(void) { return board_id; }
 
 /* A panic counts as unknown, so it is never taken for a restart that was asked for. */
 port_reset port_reset_reason(void) {

@@ -1,8 +1,8 @@
 /* A board that is a process of this computer.
  *
- *   firmware [--serial LINE] [--regions FOLDER] [--baud RATE] [--power-cut N[:BYTES]] [--pins FILE]
+ *   firmware [--serial LINE] [--regions FOLDER] [--baud RATE] [--power-cut N[:BYTES]] [--pins FILE] [--id HEX]
  *
- * or by environment: STEPMAP_SERIAL, STEPMAP_REGIONS, STEPMAP_BAUD, STEPMAP_POWER_CUT, STEPMAP_PINS.
+ * or by environment: STEPMAP_SERIAL, STEPMAP_REGIONS, STEPMAP_BAUD, STEPMAP_POWER_CUT, STEPMAP_PINS, STEPMAP_ID.
  *
  *   LINE     stdio (as it is without the option), fd:N, a device, or pty: opens a pseudo terminal and says which
  *   FOLDER   where the regions are files; without it they are memory that outlives a restart and no more, or the files
@@ -10,6 +10,8 @@
  *   RATE     bits a second at which bytes come in, whether anyone takes them or not; without it they wait for ever
  *   N:BYTES  the power goes during the N-th write or erase of a region, BYTES after its start; without BYTES half-way
  *   FILE     shared memory with the pins of the motors (motors.c); without it the motors are ideal
+ *   HEX      id of the board, 24 hexadecimal digits; without it that in the file board_id of FOLDER, which is made at the
+ *            first start, and without FOLDER a random one
  *
  * STEPMAP_RESET (power, pin, software, watchdog, brownout) says why it starts. The end of the serial line ends it. */
 #ifndef NATIVE_H
@@ -29,6 +31,7 @@ int32_t native_effort(unsigned axis);
 void native_serial_init(void);
 void native_serial_wait(uint32_t longest_us);
 void native_regions_init(void);
+void native_identity_init(void);
 void native_motors_init(void);
 void native_usage(const char *problem) __attribute__((noreturn));
 uint32_t native_number(const char *name, uint32_t otherwise);            /* of an environment variable */

@@ -14,7 +14,7 @@
 
 static const char *const OPTIONS[][2] = {
     {"--serial", "STEPMAP_SERIAL"},       {"--regions", "STEPMAP_REGIONS"}, {"--baud", "STEPMAP_BAUD"},
-    {"--power-cut", "STEPMAP_POWER_CUT"}, {"--pins", "STEPMAP_PINS"},
+    {"--power-cut", "STEPMAP_POWER_CUT"}, {"--pins", "STEPMAP_PINS"},       {"--id", "STEPMAP_ID"},
 };
 static const char *const RESETS[] = {
     [PORT_RESET_POWER] = "power",       [PORT_RESET_PIN] = "pin",           [PORT_RESET_SOFTWARE] = "software",
@@ -28,7 +28,7 @@ static uint32_t watchdog_ms;
 void native_usage(const char *problem) {
   fprintf(stderr,
           "%s: %s\nusage: %s [--serial stdio|pty|fd:N|DEVICE] [--regions FOLDER] [--baud RATE] "
-          "[--power-cut N[:BYTES]] [--pins FILE]\n",
+          "[--power-cut N[:BYTES]] [--pins FILE] [--id HEX]\n",
           program, problem, program);
   exit(NATIVE_EXIT_USAGE);
 }
@@ -71,6 +71,7 @@ void native_keep(const char *name, const char *prefix, uint32_t number) {
 void port_init(void) {
   clock_gettime(CLOCK_MONOTONIC, &started);
   native_regions_init();
+  native_identity_init();
   native_motors_init();
   native_serial_init();
 }

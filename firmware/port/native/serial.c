@@ -130,6 +130,11 @@ size_t port_receive(uint8_t *to, size_t room) {
 
 uint32_t port_overruns(void) { return overruns; }
 
+uint32_t port_baud(void) { return baud; }
+
+/* How much a pipe or a terminal still takes nobody says; one that takes something takes a frame, but for the last. */
+size_t port_send_room(void) { return ready(writes, POLLOUT, 0) ? SIZE_MAX : 0U; }
+
 size_t port_send(const uint8_t *from, size_t size) {
   size_t done = 0;
   while (done < size && ready(writes, POLLOUT, BUSY_MS)) {

@@ -67,6 +67,10 @@ size_t port_receive(uint8_t *to, size_t room) { return ring_take(&received, to, 
 
 uint32_t port_overruns(void) { return overruns; }
 
+uint32_t port_baud(void) { return STEPMAP_BAUD; }
+
+size_t port_send_room(void) { return CHIP_SEND_BYTES - ring_waiting(&sent); }
+
 size_t port_send(const uint8_t *from, size_t size) {
   const uint32_t start = port_micros();
   size_t done = 0;

@@ -5,6 +5,7 @@
 #define CHIP_FPU 0
 #define CHIP_USART1 0x40013800U
 #define CHIP_WATCHDOG_HZ 40000U
+#define CHIP_UNIQUE_ID 0x1FFFF7E8U /* 96 bits */
 
 #define CHIP_RCC 0x40021000U
 #define CHIP_RCC_CFGR 0x04U
@@ -17,8 +18,8 @@
 
 /* Sizes of queues, and of what stands in for regions where flash cannot be written. 8 KiB of RAM leave no room for
  * banks: the schedule is compiled in. */
-#define CHIP_RECEIVE_BYTES 256U
-#define CHIP_SEND_BYTES 256U
+#define CHIP_RECEIVE_BYTES 512U
+#define CHIP_SEND_BYTES 512U
 #define CHIP_RAM_BANK_BYTES 0U
 #define CHIP_RAM_JOURNAL_BYTES 256U
 

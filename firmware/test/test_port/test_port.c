@@ -93,6 +93,13 @@ static void test_motors_take_any_effort(void) {
   port_enable(false);
 }
 
+static void test_the_id_stays_the_same(void) {
+  uint8_t before[PORT_BOARD_ID];
+  CHECK(port_board_id() != NULL);
+  memcpy(before, port_board_id(), sizeof before);
+  CHECK(memcmp(before, port_board_id(), sizeof before) == 0);
+}
+
 static void test_a_watchdog_that_is_fed_stays_quiet(void) {
   port_watchdog_start(500);
   const uint32_t start = port_micros();
@@ -112,6 +119,7 @@ int main(void) {
   CHECK_RUN(test_bits_are_set_by_erasing_only);
   CHECK_RUN(test_writes_outside_are_refused);
   CHECK_RUN(test_motors_take_any_effort);
+  CHECK_RUN(test_the_id_stays_the_same);
   CHECK_RUN(test_a_watchdog_that_is_fed_stays_quiet);
   return check_done();
 }

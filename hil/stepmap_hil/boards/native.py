@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from pathlib import Path
 
 from stepmap_hil.board import Board
 from stepmap_hil.boards.child import Child
 from stepmap_hil.boards.line import Line
+from stepmap_hil.key import BOARD_ID
 
 REGIONS = ("bank_a", "bank_b", "journal_a", "journal_b")
 EXIT_WATCHDOG = 71
@@ -21,7 +23,8 @@ class NativeBoard(Board):
 
     Regions are files in the folder `regions`, or memory that lives as long as the board is open. `baud` lets bytes
     come in at that rate whether the firmware takes them or not; without it none is ever lost. `power_cut` is "N" or
-    "N:BYTES": the process ends in the middle of the N-th write to a region. Both are read at each start.
+    "N:BYTES": the process ends in the middle of the N-th write to a region. Both are read at each start. The id of the
+    board is that of the folder, or a random one where there is none.
     """
 
     name = "native"
@@ -39,6 +42,7 @@ class NativeBoard(Board):
         self.baud = baud
         self.power_cut = power_cut
         self._memory: dict[str, int] = {}
+        self._id = secrets.token_hex(BOARD_ID)
         self._child: Child | None = None
         self._line: Line | None = None
 
@@ -75,6 +79,8 @@ class NativeBoard(Board):
         if self.regions is not None:
             self.regions.mkdir(parents=True, exist_ok=True)
             options["--regions"] = str(self.regions.resolve())
+        else:
+            options["--id"] = self._id
         if self.baud is not None:
             options["--baud"] = str(self.baud)
         if self.power_cut is not None:

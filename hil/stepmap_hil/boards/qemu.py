@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stepmap_hil.board import Board
+from stepmap_hil.board import Board, BoardError
 from stepmap_hil.boards.child import Child
 from stepmap_hil.boards.line import Line
+from stepmap_hil.key import BOARD_ID
 
 MACHINES = {"stm32f405": "netduinoplus2", "stm32f100": "stm32vldiscovery"}
 FLASH = 0x08000000
 PATIENCE = 10.0  # s for an answer of the emulator itself
+MARK = b"stepmap emulated id\0"  # in an image, in front of the id of an emulated chip (firmware/port/stm32/identity.c)
 
 
 class QemuBoard(Board):
     """Runs an image, .elf or .bin, in QEMU.
 
-    QEMU has neither flash that can be written nor a watchdog; docs/boards.md has the list. `options` are more arguments
-    of QEMU.
+    QEMU has neither flash that can be written nor a watchdog; docs/boards.md has the list. Nor has it the unique id of
+    a chip: `board_id`, a random one where it is not given, is written into its copy of the image. `options` are more
+    arguments of QEMU.
     """
 
-    def __init__(self, name: str, image: Path, *, options: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, image: Path, *, board_id: bytes | None = None, options: Sequence[str] = ()) -> None:
         if name not in MACHINES:
             raise ValueError(f"name: QEMU has no board {name!r}, only {', '.join(MACHINES)}")
         self.name = name
         self.image = image
+        self.board_id = secrets.token_bytes(BOARD_ID) if board_id is None else board_id
         self.options = tuple(options)
         self._child: Child | None = None
         self._line: Line | None = None
@@ -56,24 +63,9 @@ class QemuBoard(Board):
     def _start(self) -> None:
         line, their_line = socket.socketpair()
         control, their_control = socket.socketpair()
-        if self.image.suffix == ".bin":
-            file = str(self.image).replace(",", ",,")
-            load = ["-device", f"loader,file={file},addr={FLASH:#x},force-raw=on"]
-        else:
-            load = ["-kernel", str(self.image)]
         try:
-            self._child = Child(
-                [
-                    *("qemu-system-arm", "-M", MACHINES[self.name], "-nodefaults", "-display", "none"),
-                    *("-chardev", f"socket,id=line,fd={their_line.fileno()}", "-serial", "chardev:line"),
-                    *("-chardev", f"socket,id=control,fd={their_control.fileno()}"),
-                    *("-mon", "chardev=control,mode=control"),
-                    *load,
-                    *self.options,
-                ],
-                fds=[their_line.fileno(), their_control.fileno()],
-                remedy=f"is QEMU 7.2 or newer installed, and was the image built with `pio run -e {self.name}`?",
-            )
+            with self._provisioned() as flash:
+                self._boot(flash, their_line, their_control)
         except BaseException:
             line.close()
             control.close()
@@ -90,6 +82,44 @@ class QemuBoard(Board):
         except BaseException:
             self.close()
             raise
+
+    @contextmanager
+    def _provisioned(self) -> Iterator[int]:
+        """The image with the id in it, as a file that has no name: the key is inside, and nothing of it stays."""
+        try:
+            content = self.image.read_bytes()
+        except OSError as error:
+            remedy = f"build it with `pio run -e {self.name}`"
+            raise BoardError(
+                f"{self.image} cannot be read: {error.strerror}", command=f"boot {self.image}", log="", remedy=remedy
+            ) from None
+        if content.count(MARK) == 1:  # other programs have no place for one
+            at = content.index(MARK) + len(MARK)
+            content = content[:at] + self.board_id + content[at + BOARD_ID :]
+        fd = os.memfd_create("image")
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(content)
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _boot(self, flash: int, line: socket.socket, control: socket.socket) -> None:
+        file = f"/proc/self/fd/{flash}"
+        raw = ["-device", f"loader,file={file},addr={FLASH:#x},force-raw=on"]
+        load = raw if self.image.suffix == ".bin" else ["-kernel", file]
+        self._child = Child(
+            [
+                *("qemu-system-arm", "-M", MACHINES[self.name], "-nodefaults", "-display", "none"),
+                *("-chardev", f"socket,id=line,fd={line.fileno()}", "-serial", "chardev:line"),
+                *("-chardev", f"socket,id=control,fd={control.fileno()}"),
+                *("-mon", "chardev=control,mode=control"),
+                *load,
+                *self.options,
+            ],
+            fds=[line.fileno(), control.fileno(), flash],
+            remedy=f"is QEMU 7.2 or newer installed, and was the image built with `pio run -e {self.name}`?",
+        )
 
     def _ask(self, command: str) -> None:
         if self._control is None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import serial
 
-from stepmap.errors import ModelError
 from stepmap_hil.board import Board, BoardError
+from stepmap_hil.boards.line import Line
+from stepmap_hil.ports import require_port
 
 if TYPE_CHECKING:
     from stepmap_hil.link import Port
 
 BAUD = 460800
 PULSE = 0.1  # s that a reset line is held
+SOCKET = "socket://"
+CONNECTING = 10.0  # s
 PLUGGED = "is it plugged in, is no other program using it, and is your user in the group dialout?"
 LISTENS = "does a program listen there, and is no other connected to it already?"
 
 
 class SerialBoard(Board):
-    """Whatever answers at `port`: a device or any address pyserial understands.
+    """Whatever answers at `port`: a device, `socket://` or `rfc2217://`.
 
     `reset_line` is the line of the adapter that is wired to the board's reset, if one is.
     """
@@ -29,27 +33,41 @@ class SerialBoard(Board):
     def __init__(
         self, port: str, *, baud: int = BAUD, reset_line: Literal["rts", "dtr"] | None = None, name: str | None = None
     ) -> None:
-        self.port = _checked(port)
+        self.port = require_port(port)
         self.baud = baud
         self.reset_line = reset_line
         self.name = name or port
-        self._serial: serial.Serial | None = None
+        self._opened: serial.Serial | Line | None = None
 
     def open(self) -> Port:
-        if self._serial is None:
+        if self._opened is None:
             try:
-                self._serial = serial.serial_for_url(self.port, self.baud, exclusive=True)
-            except (serial.SerialException, ValueError) as error:
-                raise BoardError(
-                    f"{self.port} cannot be opened: {error}",
-                    command=f"open {self.port} at {self.baud} baud",
-                    log="",
-                    remedy=LISTENS if "://" in self.port else PLUGGED,
-                ) from error
-        return self._serial
+                self._opened = self._connect() if self.port.startswith(SOCKET) else self._open()
+            except (OSError, ValueError) as error:  # a SerialException is an OSError
+                raise self._error(f"cannot be opened: {error}") from error
+        return self._opened
+
+    def _open(self) -> serial.Serial:
+        opened = serial.serial_for_url if "://" in self.port else serial.Serial
+        return opened(self.port, self.baud, exclusive=True)
+
+    def _connect(self) -> Line:
+        """Not by pyserial, which reads a socket byte by byte."""
+        place = urlsplit(self.port)
+        end = socket.create_connection((place.hostname or "", place.port or 0), CONNECTING)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Line(end, lambda: self._error("has ended the connection"))
+
+    def _error(self, problem: str) -> BoardError:
+        return BoardError(
+            f"{self.port} {problem}",
+            command=f"open {self.port} at {self.baud} baud",
+            log="",
+            remedy=LISTENS if "://" in self.port else PLUGGED,
+        )
 
     def reset(self) -> None:
-        if self.reset_line is None:
+        if self.reset_line is None or self.port.startswith(SOCKET):
             raise BoardError(
                 f"{self.name} has no reset line",
                 command=f"reset {self.name}",
@@ -58,26 +76,10 @@ class SerialBoard(Board):
             )
         self.open()
         for level in (True, False):
-            setattr(self._serial, self.reset_line, level)
+            setattr(self._opened, self.reset_line, level)
             time.sleep(PULSE)
 
     def close(self) -> None:
-        if self._serial is not None:
-            self._serial.close()
-        self._serial = None
-
-
-def _checked(port: str) -> str:
-    """The port, if it can be one; what pyserial says of a wrong address names something else."""
-    if not port.strip():
-        raise ModelError("the port is empty: name a serial device, a pseudo terminal, or socket://HOST:NUMBER")
-    kind = port.partition("://")[0]
-    if kind in ("socket", "rfc2217"):
-        try:
-            address = urlsplit(port)
-            whole = bool(address.hostname) and address.port is not None
-        except ValueError:  # not a number, or too large
-            whole = False
-        if not whole:
-            raise ModelError(f"{port} is no address: write {kind}://HOST:NUMBER, such as {kind}://localhost:4000")
-    return port
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None

@@ -14,13 +14,14 @@ import numpy as np
 import rich
 import viser
 from numpy.typing import ArrayLike
-from viser.infra import WebsockClientConnection
+from viser.infra import WebsockServer
 
 import stepmap as sm
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
 from stepmap_hil.live.charts import Strips
 from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame, Pose, configuration
+from stepmap_hil.live.gate import Gate
 from stepmap_hil.live.scene import TRAIL, Scene, legend
 
 HOST = "127.0.0.1"  # never another: whoever sees the page can stop the robot
@@ -75,7 +76,12 @@ class LivePage:
         if port and self._server.get_port() != port:
             self.close()
             raise LinkError(f"live page: port {port} is taken; choose another, or 0 for a free one")
-        self.url = f"http://{HOST}:{self._server.get_port()}"
+        try:
+            self._server.gate.require()
+        except LinkError:
+            self.close()
+            raise
+        self.url = f"http://{HOST}:{self._server.get_port()}/{self._server.gate.token}/"
         with self._server.atomic():
             self._scene = Scene(self._server, self.system, path)
             self._panel(faults, charts)
@@ -219,19 +225,21 @@ class LivePage:
 
 
 class _Server(viser.ViserServer):
-    """Serves this machine's own pages only."""
+    """Serves this machine's own pages only, with a gate before all connections."""
 
     def __init__(self, port: int, label: str) -> None:
+        self.gate = Gate()
         super().__init__(host=HOST, port=port, label=label, verbose=False)
-        self._websock_server.on_client_connect(self._refuse_strangers)
 
-    async def _refuse_strangers(self, client: WebsockClientConnection) -> None:
-        """Browsers let any site connect to this machine, but say which site it is; other programs say nothing."""
-        connection = self._websock_server._live_connections[client.client_id]
-        origin = connection.request.headers.get("Origin") if connection.request is not None else None
-        own = {f"http://{host}:{self.get_port()}" for host in (HOST, "localhost")}
-        if origin is not None and origin not in own:
-            await connection.close(1008, "not this page")
+    @property
+    def _websock_server(self) -> WebsockServer:
+        return self._guarded
+
+    @_websock_server.setter
+    def _websock_server(self, server: WebsockServer) -> None:
+        """viser sets this before it starts the server, which then has its gate from the first connection on."""
+        self.gate.stand_before(server)
+        self._guarded = server
 
     def request_share_url(self, verbose: bool = True) -> str | None:
         """No tunnel: viser would open one to the internet whenever a client asks."""

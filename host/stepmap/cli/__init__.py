@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
-from stepmap.cli.app import app
+if TYPE_CHECKING:
+    from stepmap.cli.application import app
 
 
 def main() -> None:
     """Runs the command line and ends the process."""
+    from stepmap.cli.ending import leave_on_signals
+
+    leave_on_signals()  # first: the imports below take most of a second
+    from stepmap.cli.application import app
+
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # units like m/s² on a terminal that has no ²
     app()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from stepmap.cli.application import app
+
+        return app
+    raise AttributeError(f"module 'stepmap.cli' has no attribute {name!r}")
 
 
 __all__ = ["app", "main"]

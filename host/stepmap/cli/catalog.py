@@ -7,6 +7,7 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from stepmap import systems as catalog
 from stepmap.cli.output import console, grid
@@ -44,10 +45,10 @@ def describe(name: str) -> dict[str, Any]:
     }
 
 
-def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+def _row(entry: dict[str, Any]) -> tuple[str | Text, ...]:
     sizes = (str(len(entry[part])) for part in ("dynamic", "kinematic", "inputs", "constraints"))
     arguments = ", ".join(f"{a['name']}={a['default']} {a['unit']}".strip() for a in entry["arguments"])
-    return entry["name"], *sizes, f"{entry['description']}\n[dim]{arguments}[/dim]\n"
+    return entry["name"], *sizes, Text.assemble(f"{entry['description']}\n", (arguments, "dim"), "\n")
 
 
 def _first_line(text: str) -> str:

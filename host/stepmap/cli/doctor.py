@@ -7,11 +7,12 @@ import json
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from stepmap import doctor as checks
 from stepmap.cli.output import console, grid, working
 
-MARKS = {"ok": "[green]ok[/green]", "missing": "[yellow]missing[/yellow]", "broken": "[red]broken[/red]"}
+MARKS = {name: Text(name, style) for name, style in {"ok": "green", "missing": "yellow", "broken": "red"}.items()}
 
 
 def doctor(json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
@@ -30,6 +31,6 @@ def doctor(json_: Annotated[bool, typer.Option("--json", help="Print JSON instea
         raise typer.Exit(1)
 
 
-def _row(finding: checks.Finding) -> tuple[str, str, str, str]:
+def _row(finding: checks.Finding) -> tuple[str, Text, str, str]:
     remedy = "" if finding.state == "ok" else finding.remedy
     return finding.name, MARKS[finding.state], finding.detail, remedy

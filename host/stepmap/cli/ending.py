@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import threading
 import time
@@ -11,10 +13,33 @@ from contextlib import contextmanager
 from types import FrameType
 
 SETTLING = 10.0  # s for a command to leave things in order, in which nothing interrupts it again
-AGAIN = 0.002  # s until a signal that came in the middle of CasADi's work is tried again
+AGAIN = 0.002  # s until a signal that came at a bad time is tried again
+UNINTERRUPTED = ("casadi", "mcap")  # packages whose work an exception must not cut short
 ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 if hasattr(signal, "SIGHUP"):
     ENDINGS[signal.SIGHUP] = "terminated: the terminal is gone"
+
+
+def leave_on_signals() -> None:
+    """Until a command heeds them, signals end the process at once: nothing has been begun that could be left undone.
+
+    An exception would not do: imports drop it in places, and where they do not it comes out as a traceback. A signal
+    that is ignored, as SIGHUP after nohup, stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
+        return
+    for number in ENDINGS:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _leave)
+            # Python gives signals back to the system when it ends, and one that comes then would look like a failure.
+            atexit.register(signal.signal, number, signal.SIG_IGN)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    try:
+        os.write(2, f"stepmap: error: {ENDINGS[signal.Signals(number)]}\n".encode())
+    finally:
+        os._exit(1)
 
 
 class Told(KeyboardInterrupt):
@@ -42,7 +67,7 @@ class Ending:
         if threading.current_thread() is not threading.main_thread():  # only that one hears signals
             yield
             return
-        usual = (signal.SIG_DFL, signal.default_int_handler)
+        usual = (signal.SIG_DFL, signal.default_int_handler, _leave)
         before = {number: signal.getsignal(number) for number in ENDINGS}
         taken = [number for number, handler in before.items() if handler in usual]
         for number in taken:
@@ -63,7 +88,7 @@ class Ending:
         """Interrupts, unless an interrupt is still being dealt with: another one would leave that half done."""
         if self._settles() and time.monotonic() - self._at < SETTLING:
             return
-        if self._timer and _in_casadi(frame):
+        if self._timer and _is_bad_time(frame):
             self._waiting = number
             signal.setitimer(signal.ITIMER_REAL, AGAIN)
             return
@@ -84,10 +109,17 @@ class Ending:
         return self._interrupt is not None and self._interrupt() is not None
 
 
-def _in_casadi(frame: FrameType | None) -> bool:
-    """Whether CasADi is at work. When it converts arguments it drops exceptions, or makes them errors of its own."""
+def _is_bad_time(frame: FrameType | None) -> bool:
+    """Whether an exception would get lost here, or do harm.
+
+    CasADi, when it converts arguments, drops exceptions or makes them errors of its own; the import system cleans up in
+    callbacks of weak references, whose exceptions Python prints and forgets; mcap would leave a record half
+    written, and nothing behind it could be read.
+    """
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        return True
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] == "casadi":
+        if frame.f_globals.get("__name__", "").partition(".")[0] in UNINTERRUPTED:
             return True
         frame = frame.f_back
     return False

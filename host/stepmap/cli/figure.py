@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stepmap import figures as published
-from stepmap.cli.output import console, figures
+from stepmap.cli.output import Screen, console, figures
 from stepmap.errors import ModelError
 from stepmap.files import write_whole
 from stepmap.report import Picture, Section, page
@@ -22,7 +21,9 @@ def figure(
     recording: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RECORDING]", help="For fig2 and fig4: a run.mcap. Usually the last one of the main job."
+            metavar="[RUN]",
+            help="For fig2 and fig4: a run, as stepmap runs lists them, or an .mcap file; usually the "
+            "latest of the main job.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files go.")] = Path("build/figures"),
@@ -31,10 +32,10 @@ def figure(
     if name not in published.names():
         raise ModelError(f"no figure is called {name!r}; there are {', '.join(published.names())}")
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Screen(stderr=True),
         transient=True,
     )
     with bar:

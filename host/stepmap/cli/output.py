@@ -1,34 +1,57 @@
-"""Where the command line writes: results to stdout, everything else to stderr."""
+"""Where the command line writes: results to stdout, everything else to stderr.
+
+Names of files, texts of boards and of recordings are among what is written. Nothing here is read as markup, and nothing
+reaches a terminal that it would obey.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from stepmap.text import printable
 
 WIDTH = 120  # of tables that do not go to a terminal
 PADDING = (0, 2, 0, 0)
 
 
-def console() -> Console:
+class Screen(Console):
+    """A console that writes texts as they are, but for characters that are not printable."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **given)
+
+    def render_str(self, text: str, **given: Any) -> Text:
+        return super().render_str(printable(text, lines=True), **given)
+
+
+def console() -> Screen:
     """Standard output; made anew at each call, so that a redirected stream is seen."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=WIDTH)
+    made = Screen()
+    return made if made.is_terminal else Screen(width=WIDTH)
 
 
 def complain(text: str, kind: str = "error") -> None:
     """One message on stderr, never wrapped, so that it can be searched for."""
-    print(f"stepmap: {kind}: {text}", file=sys.stderr)
+    print(printable(f"stepmap: {kind}: {text}", lines=True), file=sys.stderr)
 
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """A spinner with a text while the block runs; nothing where stderr is not a terminal."""
-    with Console(stderr=True).status(text):
+    with Screen(stderr=True).status(plain(text)):
         yield
+
+
+def plain(text: str) -> Text:
+    """A text for those parts of rich that read every string as markup."""
+    return Text(printable(text))
 
 
 def figures(rows: Iterable[tuple[str, str]], title: str | None = None) -> Table:
@@ -41,7 +64,7 @@ def figures(rows: Iterable[tuple[str, str]], title: str | None = None) -> Table:
     return table
 
 
-def grid(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+def grid(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """A table with headings."""
     table = Table(box=None, padding=PADDING, header_style="bold")
     for heading in headings:

@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from stepmap.cli.output import grid
+from stepmap.cli.output import Screen, grid
 from stepmap.optimal import Iteration
 from stepmap.steps import Trajectory
 
@@ -52,7 +51,7 @@ class IterationTable:
 @contextmanager
 def iterations() -> Iterator[IterationTable]:
     """The table while the block runs; what it showed last stays."""
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
     try:
         yield IterationTable(live)

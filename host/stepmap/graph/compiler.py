@@ -22,6 +22,7 @@ COMMON = ("-std=gnu11", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-m
 # Straight-line code: what higher levels gain at twice the time is fused multiply-adds, which this flag alone gives.
 GENERATED = ("-O1", "-fexpensive-optimizations")
 HANDWRITTEN = ("-O3",)
+LONGEST = 1800.0  # s for one file; the largest take ten seconds on a quiet machine
 
 
 def find() -> list[str] | None:
@@ -72,7 +73,7 @@ def build(sources: Mapping[str, str], target: Path, *, unit: str) -> None:
 
 def run(command: Sequence[str], folder: Path) -> None:
     """Runs a tool; its failure is a ToolchainError with its log."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = finished(command, cwd=folder)
     if done.returncode:
         raise ToolchainError(
             f"{command[0]} failed with exit code {done.returncode}",
@@ -80,3 +81,28 @@ def run(command: Sequence[str], folder: Path) -> None:
             log=done.stderr[-4000:],
             remedy=REMEDY,
         )
+
+
+def finished(
+    command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A tool that has come to its end, well or not; ToolchainError where it does not come to one."""
+    try:
+        return subprocess.run(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LONGEST,
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolchainError(
+            f"{command[0]} was still at work after {LONGEST:g} s and was ended",
+            command=shlex.join(command),
+            log="",
+            remedy="run the command by itself to see where it waits, or try again on a computer with less to do",
+        ) from None

@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 import stepmap
+from stepmap.archives import read_arrays
 from stepmap.arrays import Array
-from stepmap.errors import ModelError
+from stepmap.errors import DamagedError, ModelError
 from stepmap.jobs.job import Job
 from stepmap.jobs.read import RESERVED
 from stepmap.jobs.stage import Stage, digest, digest_data, digest_sources, versions
@@ -78,10 +78,10 @@ def result(made: Stage, job: Job) -> tuple[Trajectory, Array]:
     """Trajectory and gains in the stage's folder."""
     path = made.folder / "solution.npz"
     try:
-        with np.load(path) as found:
-            x, u, gains = found["x"], found["u"], found["gains"]
-    except (OSError, KeyError, ValueError, BadZipFile) as error:
+        found = read_arrays(path, ("x", "u", "gains"))
+    except (OSError, DamagedError) as error:
         raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
+    x, u, gains = found["x"], found["u"], found["gains"]
     if x.shape != (job.steps + 1, job.step.nx) or u.shape != (job.steps, job.step.nu):
         raise ModelError(f"the result in {path} is of another system or horizon; run without it first")
     return Trajectory(job.t, x, u), gains

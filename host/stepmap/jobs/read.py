@@ -30,18 +30,23 @@ OPTIONAL = ("start", "limits", "solver", "noise")
 RESERVED = ("codegen", "board", "bench")  # of later stages, which read and check them
 METHODS = ("newton", "gauss-newton", "steepest")
 GUESSES = ("hold", "release", "reference")
+MOST_STEPS = 1_000_000  # more than any search could take, and little enough to be kept in memory
 WHOLE = 1e-9  # how far duration/dt may be from a whole number
 
 
 def load(path: str | os.PathLike[str]) -> Job:
     """The job that a file describes. Raises JobError, with file and line, at the first thing that is wrong."""
-    root = read(Path(path))
+    return parse(read(Path(path)), Path(path).stem)
+
+
+def parse(root: Table, name: str) -> Job:
+    """The job of a document's outermost table; as `load`."""
     root.only((*NEEDED, *OPTIONAL, *RESERVED), "table")
-    for name, why in NEEDED.items():
-        if name not in root:
-            raise root.error(f"the table [{name}] is missing: {why}")
-    for name in root:
-        root.table(name)
+    for table, why in NEEDED.items():
+        if table not in root:
+            raise root.error(f"the table [{table}] is missing: {why}")
+    for table in root:
+        root.table(table)
     system = _system(root.table("system"))
     dt, steps = _time(root.table("time"))
     pose = _start(root.table("start"), system)
@@ -49,7 +54,7 @@ def load(path: str | os.PathLike[str]) -> Job:
     files: dict[str, bytes] = {}
     t = dt * np.arange(steps + 1)
     return Job(
-        name=Path(path).stem,
+        name=name,
         system=system,
         dt=dt,
         steps=steps,
@@ -94,9 +99,13 @@ def _time(table: Table) -> tuple[float, int]:
         steps = table.whole("steps")
         if steps < 1:
             raise table.error(f"the horizon must have at least one step, got {steps}", "steps")
+        if steps > MOST_STEPS:
+            raise table.error(f"the horizon may have {MOST_STEPS} steps at most, got {steps}", "steps")
         return dt, steps
     duration = table.number("duration", unit="seconds")
     count = duration / dt
+    if count > MOST_STEPS:
+        raise table.error(f"the horizon may have {MOST_STEPS} steps at most, this is {count:.4g}", "duration")
     steps = round(count)
     if steps < 1:
         raise table.error(f"the horizon must have at least one step of {dt:g} s, got {duration:g} s", "duration")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -171,12 +170,6 @@ INTERPOLATE: dict[str, Callable[[Array, Array, Array], Array]] = {"linear": _lin
 
 def _csv(table: Table, known: list[str], t: Array, files: dict[str, bytes]) -> dict[str, Array]:
     table.need("file", "the name of a CSV file, relative to the job file")
-    name = table.text("file")
-    path = Path(table.file).parent / name
-    try:
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise table.error(f"{path} cannot be read: {reason}", "file") from None
-    files[name] = content
-    return read_columns(str(path), content, known).at(t)
+    path, content = table.content("file")
+    files[table.text("file")] = content
+    return read_columns(path, content, known).at(t)

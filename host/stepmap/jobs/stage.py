@@ -13,12 +13,14 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from stepmap.lock import alone
 
 FORMAT = "stepmap-stage-1"
 MANIFEST = "manifest.json"
@@ -78,6 +80,25 @@ class Stage:
         outputs = manifest.get("outputs", {})
         return all(_digest_file(self.folder / name) == known for name, known in outputs.items())
 
+    @contextmanager
+    def making(self, *, force: bool = False) -> Iterator[bool]:
+        """Whether the stage has to be made; while the block runs no other process makes it.
+
+        One that finds another at work waits for it, and then most often has nothing left to do.
+        """
+        if not force and self.unchanged():  # without a lock: the folder may be read-only
+            yield False
+            return
+        self.prepare()
+        with self.alone():
+            yield force or not self.unchanged()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While the block runs, no other process works on this stage."""
+        with alone(self.folder.with_name(f".{self.folder.name}.lock"), f"makes {self.folder}"):
+            yield
+
     def prepare(self) -> None:
         """Makes the folder that the stage's own will lie in; fails now rather than after hours of work."""
         try:
@@ -87,7 +108,9 @@ class Stage:
         if self.folder.exists() and not self.folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.folder))
         try:  # permissions do not tell: file systems may be full or read-only
-            os.rmdir(tempfile.mkdtemp(prefix=f".{self.name}.", dir=self.folder.parent))
+            trial = tempfile.mkdtemp(prefix=f".{self.name}.", suffix=".trial", dir=self.folder.parent)
+            with suppress(FileNotFoundError):  # swept by another process
+                os.rmdir(trial)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.folder)) from error  # not the temporary name
 
@@ -98,15 +121,31 @@ class Stage:
         A result that is not ``complete`` is kept for inspection and never taken for unchanged.
         """
         self.prepare()
-        mark = f"{os.getpid()}-{secrets.token_hex(4)}"
-        fresh = self.folder.with_name(f".{self.name}.{mark}.new")
-        fresh.mkdir()
-        try:
-            yield fresh
-            (fresh / MANIFEST).write_text(json.dumps(self._manifest(fresh, complete), indent=2) + "\n")
-            _take_place(fresh, self.folder, self.folder.with_name(f".{self.name}.{mark}.old"))
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+        with self.alone():
+            self._sweep()
+            mark = f"{os.getpid()}-{secrets.token_hex(4)}"
+            fresh = self.folder.with_name(f".{self.name}.{mark}.new")
+            fresh.mkdir()
+            try:
+                yield fresh
+                (fresh / MANIFEST).write_text(json.dumps(self._manifest(fresh, complete), indent=2) + "\n")
+                _take_place(fresh, self.folder, self.folder.with_name(f".{self.name}.{mark}.old"))
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Removes what a process left that was killed; nobody else works on this stage now.
+
+        One that was killed between two renames has left the folder under another name: that comes back.
+        """
+        for old in sorted(self.folder.parent.glob(f".{self.name}.*.old")):
+            if self.folder.exists():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                os.replace(old, self.folder)
+        for pattern in (f".{self.name}.*.new", f".{self.name}.*.trial"):
+            for fresh in self.folder.parent.glob(pattern):
+                shutil.rmtree(fresh, ignore_errors=True)
 
     def _manifest(self, folder: Path, complete: bool) -> dict[str, Any]:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -126,7 +165,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a stage's folder, or None where there is none that can be read."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return manifest if isinstance(manifest, dict) and manifest.get("format") == FORMAT else None
 

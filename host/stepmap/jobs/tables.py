@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -38,12 +38,17 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table and where it stands; ``lines`` holds the line of every key of the file."""
+    """A table and where it stands; ``lines`` holds the line of every key of the file.
+
+    A table names files relative to its own. One that came from elsewhere names none of this computer: its files are
+    those ``attached`` to it.
+    """
 
     file: str
     lines: Mapping[Key, int]
     path: Key
     entries: Mapping[str, Any]
+    attached: Mapping[str, bytes] | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self.entries
@@ -76,7 +81,7 @@ class Table:
     def table(self, name: str) -> Table:
         """A table within; empty where there is none."""
         entries = self._kind(name, self.entries.get(name, {}), dict)
-        return Table(self.file, self.lines, (*self.path, name), entries)
+        return replace(self, path=(*self.path, name), entries=entries)
 
     def tables(self, name: str) -> list[Table]:
         """An array of tables."""
@@ -84,7 +89,7 @@ class Table:
         for i, entries in enumerate(self._kind(name, self.entries.get(name, []), list)):
             if not isinstance(entries, dict):
                 raise self.error(f"expected a table, got {entries!r}", name, i)
-            made.append(Table(self.file, self.lines, (*self.path, name, i), entries))
+            made.append(replace(self, path=(*self.path, name, i), entries=entries))
         return made
 
     def number(self, name: str, default: float | None = None, *, unit: str = "") -> float:
@@ -109,6 +114,20 @@ class Table:
 
     def text(self, name: str) -> str:
         return self._kind(name, self.entries[name], str)
+
+    def content(self, name: str) -> tuple[str, bytes]:
+        """The name of the file that a key names, for messages, and its content."""
+        given = self.text(name)
+        if self.attached is not None:
+            if given not in self.attached:
+                raise self.error(f"no file {given!r} came with it", name)
+            return given, self.attached[given]
+        path = Path(self.file).parent / given
+        try:
+            return str(path), path.read_bytes()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise self.error(f"{path} cannot be read: {reason}", name) from None
 
     def choice(self, name: str, known: Sequence[str], default: str | None = None) -> str:
         """One of some words."""
@@ -167,8 +186,15 @@ def read(path: Path) -> Table:
     return parse_text(content, file)
 
 
-def parse_text(content: bytes, file: str) -> Table:
-    """The outermost table of a TOML document."""
+def parse_text(content: bytes, file: str, attached: Mapping[str, bytes] | None = None) -> Table:
+    """The outermost table of a TOML document; with ``attached`` files it came from elsewhere."""
+    try:
+        return _parse(content, file, attached)
+    except RecursionError:
+        raise JobError("is nested too deeply to be read", file=file) from None
+
+
+def _parse(content: bytes, file: str, attached: Mapping[str, bytes] | None) -> Table:
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -178,7 +204,7 @@ def parse_text(content: bytes, file: str) -> Table:
         entries = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax(str(error), file, text) from None
-    table = Table(file, find_lines(text), (), entries)
+    table = Table(file, find_lines(text), (), entries, attached)
     for path, value in _floats(entries):
         if not isfinite(value):
             raise table.error(f"must be finite, got {value}", *path)

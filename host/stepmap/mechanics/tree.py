@@ -61,6 +61,8 @@ def _read(path: Path) -> Any:
         raise ModelError(f"{path}: cannot be read ({error.strerror})") from error
     except json.JSONDecodeError as error:
         raise ModelError(f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from error
+    except RecursionError:
+        raise ModelError(f"{path}: is nested too deeply to be read") from None
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: not a text file in UTF-8") from error
 

@@ -1,15 +1,18 @@
 /* The part of the runtime that all QEMU guests share: files and exit by semihosting. */
 #include "guest.h"
 
+#ifdef __XTENSA__
+#include "simcall.h"
+#else
 #include "semihosting.h"
+#endif
 #include "sm_bench.h"
 
 uint32_t count_overhead;
 static int input, output; /* handles; the files are in QEMU's working folder */
 
-static int opened(const char *name, uintptr_t length, uintptr_t mode) {
-  const uintptr_t block[] = {(uintptr_t)name, mode, length};
-  const int handle = semihosting(SYS_OPEN, block);
+static int opened(const char *name, uint32_t length, int writing) {
+  const int handle = host_open(name, length, writing);
   if (handle < 0) {
     say("cannot open ");
     say(name);
@@ -20,25 +23,23 @@ static int opened(const char *name, uintptr_t length, uintptr_t mode) {
 }
 
 int io_read(void *to, unsigned size) {
-  const uintptr_t block[] = {(uintptr_t)input, (uintptr_t)to, size};
-  const int left = semihosting(SYS_READ, block);
-  if (left < 0 || (unsigned)left > size) {
+  const int count = host_read(input, to, size);
+  if (count < 0 || (unsigned)count > size) {
     say("cannot read input\n");
     finish(ENDING_IO);
   }
-  return (int)size - left;
+  return count;
 }
 
 int io_write(const void *from, unsigned size) {
-  const uintptr_t block[] = {(uintptr_t)output, (uintptr_t)from, size};
-  if (semihosting(SYS_WRITE, block) != 0) {
+  if (host_write(output, from, size) != (int)size) {
     say("cannot write output\n");
     finish(ENDING_IO);
   }
   return (int)size;
 }
 
-void say(const char *text) { semihosting(SYS_WRITE0, text); }
+void say(const char *text) { host_say(text); }
 
 void say_hex(uint32_t value) {
   char text[9];
@@ -52,9 +53,8 @@ void say_hex(uint32_t value) {
 }
 
 void finish(enum ending ending) {
-  const uintptr_t block[] = {ADP_STOPPED_APPLICATION_EXIT, (uintptr_t)ending};
   for (;;) {
-    semihosting(SYS_EXIT_EXTENDED, block);
+    host_exit((int)ending);
   }
 }
 
@@ -67,8 +67,8 @@ void guest_main(void) {
   for (to = ram_bss_begin; to != ram_bss_end; ++to) {
     *to = 0;
   }
-  input = opened("input", 5, MODE_READ);
-  output = opened("output", 6, MODE_WRITE);
+  input = opened("input", 5, 0);
+  output = opened("output", 6, 1);
   count_begin();
   count_overhead = count_end(); /* called from another file, as by any program, so nothing is inlined */
   const int result = app();

@@ -33,4 +33,33 @@ static inline int semihosting(int operation, const void *argument) {
   return result;
 }
 
+/* The five calls that guest.c makes; simcall.h has the same ones for Xtensa. */
+
+/* A handle, or a negative number. */
+static inline int host_open(const char *name, uint32_t length, int writing) {
+  const uintptr_t block[] = {(uintptr_t)name, writing ? MODE_WRITE : MODE_READ, length};
+  return semihosting(SYS_OPEN, block);
+}
+
+/* How many bytes were read, or a negative number. */
+static inline int host_read(int handle, void *to, uint32_t size) {
+  const uintptr_t block[] = {(uintptr_t)handle, (uintptr_t)to, size};
+  const int left = semihosting(SYS_READ, block);
+  return left < 0 ? left : (int)size - left;
+}
+
+/* How many bytes were written, or a negative number. */
+static inline int host_write(int handle, const void *from, uint32_t size) {
+  const uintptr_t block[] = {(uintptr_t)handle, (uintptr_t)from, size};
+  const int left = semihosting(SYS_WRITE, block);
+  return left < 0 ? left : (int)size - left;
+}
+
+static inline void host_say(const char *text) { semihosting(SYS_WRITE0, text); }
+
+static inline void host_exit(int code) {
+  const uintptr_t block[] = {ADP_STOPPED_APPLICATION_EXIT, (uintptr_t)code};
+  semihosting(SYS_EXIT_EXTENDED, block);
+}
+
 #endif

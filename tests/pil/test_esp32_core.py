@@ -1,4 +1,7 @@
-"""The whole core as RV32IMC, the instructions of an ESP32-C3: the same messages give the same bits as elsewhere."""
+"""The whole core as RV32IMC and on an Xtensa LX106, the instruction sets of ESP32-C3 and ESP32.
+
+The same messages give the same bits as on the PC.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepmap_codegen.toolchain import TARGETS, build, run
+from stepmap_codegen.toolchain import TARGETS, Target, build, run
 from stepmap_hil import dialect
 from stepmap_hil.dialect import Message
 from stepmap_hil.link import Port
@@ -17,7 +20,7 @@ from tests.pil.robot import Robot, recorded
 CORE = ROOT / "firmware" / "core"
 HERE = Path(__file__).parent
 STRICT = ("-Os", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
-TARGET = TARGETS["rv32imc"]
+SETS = [TARGETS["rv32imc"], TARGETS["xtensa-lx106"]]
 TICKS = 30
 
 
@@ -36,21 +39,30 @@ class Tap:
         return self.port.write(data)
 
 
-@pytest.mark.skipif(bool(TARGET.missing()), reason=f"needs {TARGET.install}")
-def test_the_core_runs_as_rv32imc(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def conversation() -> tuple[bytes, bytes, list[Message]]:
+    """The id of a board on the PC, everything it was told in a run, and its answers to the ticks."""
     with board("native") as it:
         robot = Robot(it)
-        tap = Tap(it.open())
+        tap, board_id = Tap(it.open()), robot.link.board_id
         robot.link.port = tap  # type: ignore[assignment]
         robot.prepare()
         robot.session.run()
-        expected = [robot.tick(measured) for measured in recorded(TICKS)]
+        answers = [robot.tick(measured) for measured in recorded(TICKS)]
+    assert board_id is not None
+    return board_id, tap.said, answers
+
+
+# Their tools are part of the set-up: without them these tests fail, they do not skip.
+@pytest.mark.parametrize("target", [pytest.param(target, id=target.name) for target in SETS])
+def test_the_core_runs_there(target: Target, conversation: tuple[bytes, bytes, list[Message]], tmp_path: Path) -> None:
+    board_id, said, expected = conversation
     generated = solution()[2].folder
     sources = [*sorted(CORE.glob("*.c")), *sorted(generated.glob("*.c")), HERE / "port_stream.c"]
     options = (*STRICT, "-isystem", str(headers()))
-    built = build(TARGET, sources, [CORE, generated], tmp_path, options)
-    answers = run(built, KEY.secret + tap.said, timeout=60.0)
-    framer = dialect.Framer(KEY.link)
+    built = build(target, sources, [CORE, generated], tmp_path, options)
+    answers = run(built, KEY.secret + board_id + said, timeout=600.0)
+    framer = dialect.Framer(KEY.of_board(board_id).link)
     heard = [dialect.decode(frame) for frame in framer.feed(answers)]
     assert framer.damaged == framer.forged == 0
     first = next(m for m in heard if m.name == "HEARTBEAT")

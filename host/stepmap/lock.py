@@ -1,0 +1,98 @@
+"""Locks between processes that work in one build folder: one makes a stage, the others wait and find it made."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stepmap.errors import BusyError
+
+PATIENCE_S = 900.0  # of the slowest stage, a firmware on a busy machine, several times over
+SILENT_S = 2.0  # a shorter wait is not worth a line
+POLL_S = 0.05
+
+_held: dict[Path, int] = {}  # by this process: a stage that is being made may make itself ready in several steps
+
+
+def _tell(text: str) -> None:
+    print(f"stepmap: note: {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def alone(
+    path: Path, what: str, *, patience: float | None = None, tell: Callable[[str], None] = _tell
+) -> Iterator[None]:
+    """While the block runs, no other process is in such a block with the same `path`, which is a file of no content.
+
+    Waits for the other process, and says so; raises BusyError after `patience` seconds. The lock is the kernel's: it
+    ends with the process that holds it, however that ends. `what` completes "waiting for process 7, which …".
+    """
+    key = path.absolute()
+    if key in _held:
+        _held[key] += 1
+        try:
+            yield
+        finally:
+            _held[key] -= 1
+        return
+    handle = _acquire(key, what, PATIENCE_S if patience is None else patience, tell)
+    _held[key] = 1
+    try:
+        yield
+    finally:
+        del _held[key]
+        key.unlink(missing_ok=True)  # while it is held: whoever waits for this file sees that it is gone, and makes one
+        os.close(handle)
+
+
+def try_alone(path: Path) -> int | None:
+    """A handle that holds the lock until it is closed; None where another process has it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_still(handle, path):
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()}\n".encode())
+            return handle
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
+
+
+def _acquire(path: Path, what: str, patience: float, tell: Callable[[str], None]) -> int:
+    begun, told = time.monotonic(), False
+    while (handle := try_alone(path)) is None:
+        waited = time.monotonic() - begun
+        if waited > patience:
+            raise BusyError(
+                f"waited {waited:.0f} s for {_holder(path)}, which {what}: end it, or work in another folder (--build)"
+            )
+        if waited > SILENT_S and not told:
+            tell(f"waiting for {_holder(path)}, which {what}")
+            told = True
+        time.sleep(POLL_S)
+    return handle
+
+
+def _is_still(handle: int, path: Path) -> bool:
+    """Whether the open file is the one of that name; it is not where its last holder has removed it."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(path: Path) -> str:
+    try:
+        return f"process {int(path.read_text())}"
+    except (OSError, ValueError):
+        return "another process"

@@ -1,0 +1,297 @@
+"""Recordings from elsewhere: whatever is in them, only the folder that was asked for is written (docs/trust.md)."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcap.writer import CompressionType, Writer
+
+from stepmap.errors import DamagedError, ModelError, StepmapError
+from stepmap_codegen import generate as generation
+from stepmap_hil import results
+from stepmap_hil.boards import NativeBoard
+from stepmap_hil.record import Entry, Recorder, name_of, read
+from stepmap_hil.recorded import About
+from stepmap_hil.replay import replay, story
+from stepmap_hil.run import closed_loop
+from tests.hil.rigs import quiet, rig, source
+from tests.pil.built import KEY, firmware, solution
+
+FACTS = {"seed": 1, "sensor": "gaussian", "flash_bytes": None, "ram_bytes": None, "instructions_per_tick": None}
+NESTED = "[" * 100_000 + "]" * 100_000
+ESCAPE = "\x1b]0;owned\x07 [bold]loud[/bold]"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A recording taken apart, to be put together with something else in it."""
+
+    about: Mapping[str, Mapping[str, str]]
+    attachments: Mapping[str, bytes]
+    entries: list[Entry] = field(default_factory=list)
+    raw: Mapping[str, bytes] = field(default_factory=dict)  # by topic: a message in place of its first one
+
+    def run(self, **changed: str) -> Parts:
+        return replace(self, about={**self.about, "run": {**self.about["run"], **changed}})
+
+    def end(self, **changed: str) -> Parts:
+        return replace(self, about={**self.about, "end": {**self.about["end"], **changed}})
+
+    def first(self, topic: str, **changed: Any) -> Parts:
+        at = next(k for k, entry in enumerate(self.entries) if entry.topic == topic)
+        made = replace(self.entries[at], content={**self.entries[at].content, **changed})
+        return replace(self, entries=[*self.entries[:at], made, *self.entries[at + 1 :]])
+
+    def of(self, topic: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.topic == topic]
+
+    def write(self, path: Path, compression: CompressionType = CompressionType.NONE) -> Path:
+        with path.open("wb") as file:
+            writer = Writer(file, compression=compression)
+            writer.start()
+            for name, data in self.attachments.items():
+                writer.add_attachment(0, 0, name, "application/octet-stream", data)
+            channels: dict[str, int] = {}
+            schema = writer.register_schema("any", "jsonschema", b"{}")
+            raw = dict(self.raw)
+            writer.add_metadata("run", dict(self.about["run"]))
+            for entry in self.entries:
+                if entry.topic not in channels:
+                    channels[entry.topic] = writer.register_channel(entry.topic, "json", schema)
+                data = raw.pop(entry.topic, None) or json.dumps(entry.content).encode()
+                stamp = round(entry.time * 1e9)
+                writer.add_message(channels[entry.topic], stamp, data, stamp)
+            for name in self.about.keys() - {"run"}:
+                writer.add_metadata(name, dict(self.about[name]))
+            writer.finish()  # type: ignore[no-untyped-call]
+        return path
+
+
+@cache
+def whole() -> Parts:
+    """A short run of the main job."""
+    import tempfile
+
+    made = rig(ticks=8)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.mcap"
+        with Recorder(path, made.about(), source().attachments()) as recorder:
+            results.complete(recorder, closed_loop(made, recorder, quiet), None, FACTS)
+        recording = read(path)
+    return Parts(recording.about, recording.attachments, recording.entries)
+
+
+@pytest.fixture
+def designed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller of the main job, which is the same in all of these."""
+    monkeypatch.setattr(generation, "controller", lambda *_: solution()[1])
+
+
+def report(path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stepmap.cli", "report", str(path), *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_recording_put_together_again_is_one(tmp_path: Path) -> None:
+    assert len(story(whole().write(tmp_path / "run.mcap")).closed.rows) == len(whole().of("/tick"))
+
+
+JOBS = ["{tmp}/victim", "../victim", "..", ".", "", ".hidden", "-option", "a/b", "a\\b", "a\nb", "a\x1b[2Jb", "x" * 200]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_name_of_a_job_is_no_path(name: str, tmp_path: Path) -> None:
+    victim = tmp_path / "victim.toml"
+    victim.write_text("mine")
+    path = whole().run(job=name.format(tmp=tmp_path)).write(tmp_path / "run.mcap")
+    with pytest.raises(DamagedError, match="which no job can be"):
+        story(path)
+    assert victim.read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.mcap", "victim.toml"]
+
+
+def test_the_command_refuses_it_in_a_line(tmp_path: Path) -> None:
+    """As it was found: `stepmap report` wrote a file that the recording named."""
+    victim = tmp_path / "pyproject.toml"
+    victim.write_text("mine")
+    path = whole().run(job=str(tmp_path / "pyproject"), stepmap=ESCAPE).write(tmp_path / "run.mcap")
+    done = report(path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"stepmap: error: {path} is damaged: its job is ")
+    assert done.stderr.count("\n") == 1
+    assert victim.read_text() == "mine"
+
+
+def test_any_name_of_an_own_job_can_be_read_back() -> None:
+    for name in ("crane", "my job (2)", "a&b/c", "Käfig", ".x", "-y", "", "z" * 300, "a\x1bb"):
+        assert About.read(whole().run(job=name_of(name)).about["run"]).job == name_of(name)
+
+
+@pytest.mark.parametrize("name", ["files/../../x", "files//etc/x", "files/..", "files/", "../job.toml", "\x00"])
+@pytest.mark.usefixtures("designed_once")
+def test_names_of_attachments_are_no_paths(name: str, tmp_path: Path) -> None:
+    parts = replace(whole(), attachments={**whole().attachments, name: b"owned"})
+    folder = tmp_path / "here"
+    folder.mkdir()
+    told = story(parts.write(folder / "run.mcap"))
+    assert told.closed.rows
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["run.mcap"]
+
+
+def other_job(change: Callable[[str], str]) -> Parts:
+    text = change(whole().attachments["job.toml"].decode())
+    return replace(whole(), attachments={**whole().attachments, "job.toml": text.encode()})
+
+
+def test_a_recorded_job_reads_no_file_of_this_computer(tmp_path: Path) -> None:
+    secret = tmp_path / "formats.json"
+    secret.write_text("{}")
+    for name in (str(secret), "/etc/passwd", "../formats.json"):
+        parts = other_job(lambda text, name=name: f'{text}\n[codegen]\nformats = "{name}"\n')
+        with pytest.raises(DamagedError, match=r"codegen.formats: no file '.*' came with it"):
+            story(parts.write(tmp_path / "run.mcap"))
+
+
+def test_a_recorded_job_names_no_module(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text("raise SystemExit('a stranger ran')\n")
+    for name in ("evil", "os", "..evil", "_module", "__init__"):
+        parts = other_job(lambda text, name=name: text.replace('name = "suspended_mass"', f'name = "{name}"', 1))
+        with pytest.raises(DamagedError, match="no system is called"):
+            story(parts.write(tmp_path / "run.mcap"))
+
+
+def archive(**files: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as made:
+        for name, content in files.items():
+            made.writestr(f"{name}.npy", content)
+    return packed.getvalue()
+
+
+def attached(**files: bytes) -> Parts:
+    return replace(whole(), attachments={**whole().attachments, **{n.replace("__", "."): d for n, d in files.items()}})
+
+
+ROW = 2**40
+DAMAGES: dict[str, tuple[Callable[[], Parts], str]] = {
+    "nested message": (
+        lambda: replace(whole(), raw={"/tick": b'{"a": ' + NESTED.encode() + b"}"}),
+        "nested too deeply",
+    ),
+    "message without names": (lambda: replace(whole(), raw={"/tick": b"[1]"}), "not a set of named values"),
+    "nested results": (lambda: whole().end(results=NESTED), "recursion|nested"),
+    "nested facts": (lambda: whole().end(facts=NESTED), "recursion|nested"),
+    "nested job": (lambda: attached(job__toml=b"a = " + NESTED.encode()), "nested too deeply"),
+    "nested array": (lambda: attached(solution__npz=archive(t=b"\x93NUMPY\x01\x00\x10\x27" + b"(" * 10000)), "archive"),
+    "no archive": (lambda: attached(solution__npz=b"PK\x03\x04"), "archive"),
+    "facts without names": (lambda: whole().end(facts="[1]"), "have no names"),
+    "results that are none": (lambda: whole().end(results='[{"kind": 1}]'), "a fault is 1"),
+    "misses": (lambda: whole().end(misses="many"), "is damaged"),
+    "a board": (lambda: whole().run(board="../x"), "its board is"),
+    "a mode": (lambda: whole().run(mode="other"), "its mode is"),
+    "a plant": (lambda: whole().run(plant="<b>"), "its plant is"),
+    "a seed": (lambda: whole().run(seed="9" * 5000), "its seed is"),
+    "a number as text": (lambda: whole().first("/tick", time="now"), "time is 'now', not a number"),
+    "a count beyond the wire": (lambda: whole().first("/tick", tick=ROW), "tick is"),
+    "a nested list": (lambda: whole().first("/tick", estimate=[[1]]), "estimate is"),
+    "too many values": (lambda: whole().first("/tick", z=[0.0] * 1000), "a tick has 1000 of z"),
+    "no state": (lambda: whole().first("/tick", state=None), "state is None"),
+    "a command": (lambda: whole().first("/sent", kind="command", text="\x1b[2J"), "no command is called"),
+    "a number beyond reason": (lambda: whole().first("/tick", z=[1e300] * 4), "z is 1e"),
+    "a fact": (lambda: whole().end(facts=json.dumps({**FACTS, "flashed_bytes": "many"})), "flashed_bytes is 'many'"),
+    "words": (lambda: whole().first("/sent", words=[ROW]), "what was sent is"),
+    "an event": (lambda: whole().first("/event", text=7), "an event is 7"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.usefixtures("designed_once")
+def test_what_no_program_of_ours_wrote_is_refused(kind: str, tmp_path: Path) -> None:
+    made, told = DAMAGES[kind]
+    path = made().write(tmp_path / "run.mcap")
+    with pytest.raises(DamagedError, match=told) as error:
+        story(path)
+    assert str(path) in str(error.value)
+
+
+def test_deep_nesting_ends_the_command_with_a_line(tmp_path: Path) -> None:
+    done = report(DAMAGES["nested message"][0]().write(tmp_path / "run.mcap"))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "nested too deeply" in done.stderr
+
+
+def test_infinities_are_no_numbers(tmp_path: Path) -> None:
+    """json takes them; what cannot be read ends the recording there."""
+    path = replace(whole(), raw={"/tick": b'{"time": NaN}'}).write(tmp_path / "run.mcap")
+    assert read(path).of("/tick") == []
+
+
+@pytest.mark.parametrize("how", [CompressionType.ZSTD, CompressionType.LZ4])
+def test_compressed_recordings_are_refused_before_they_grow(how: CompressionType, tmp_path: Path) -> None:
+    bomb = replace(whole(), raw={"/tick": b'{"a": "' + b" " * 50_000_000 + b'"}'}).write(tmp_path / "run.mcap", how)
+    assert bomb.stat().st_size < 2_000_000
+    with pytest.raises(DamagedError, match="is compressed, and recordings are not"):
+        read(bomb)
+
+
+def test_a_length_beyond_the_file_is_no_reason_to_ask_for_memory(tmp_path: Path) -> None:
+    content = bytearray(whole().write(tmp_path / "run.mcap").read_bytes())
+    content[9:17] = (2**33).to_bytes(8, "little")  # of the first record, behind the magic and its kind
+    (tmp_path / "long.mcap").write_bytes(content)
+    with pytest.raises(ModelError, match="no recording"):
+        read(tmp_path / "long.mcap")
+
+
+def test_texts_of_a_recording_are_shown_as_they_are(tmp_path: Path) -> None:
+    """On the terminal, in the report and in the summary."""
+    results_ = [{"kind": f"<b>{ESCAPE}", "at": 0.1, "expected": ESCAPE, "seen": f"<script>{ESCAPE}", "ok": False}]
+    facts = json.dumps({**FACTS, "sensor": ESCAPE, "tracking_rms_m": 0.0, "open_loop_rms_m": 1.0, "mode": "realtime"})
+    parts = whole().end(ended=ESCAPE, results=json.dumps(results_), facts=facts).first("/event", text=f"<i>{ESCAPE}")
+    path = parts.write(tmp_path / "run.mcap")
+    done = report(path, "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert r"\x1b]0;owned\x07 [bold]loud[/bold]" in done.stdout
+    page = (tmp_path / "out" / "report.html").read_text()
+    for sign in ("\x1b", "\x07", "<script>", "<b>", "<i>"):
+        assert sign not in page
+    assert "&lt;script&gt;" in page
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["tracking_rms_m"] > 0  # computed: a file does not say how good its run was
+    assert summary["open_loop_rms_m"] is None
+    assert summary["mode"] == "lockstep"
+
+
+def test_what_no_message_could_carry_is_not_replayed(tmp_path: Path) -> None:
+    measured = next(k for k, entry in enumerate(whole().entries) if entry.content.get("kind") == "measurement")
+    entries = list(whole().entries)
+    entries[measured] = replace(entries[measured], content={**entries[measured].content, "words": [0] * 1000})
+    told = story(replace(whole(), entries=entries).write(tmp_path / "run.mcap"))
+    with pytest.raises(DamagedError, match="what was recorded cannot have been sent"):
+        replay(told, NativeBoard(firmware("native").program), KEY)
+
+
+def test_a_report_is_not_written_through_links_that_came_with_the_recording(tmp_path: Path) -> None:
+    folder, victim = tmp_path / "sent", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("mine")
+    (folder / "summary.json").symlink_to(victim)
+    done = report(whole().write(folder / "run.mcap"))
+    assert done.returncode == 2
+    assert "is a link, and a report is not written through it" in done.stderr
+    assert victim.read_text() == "mine"
+
+
+def test_errors_are_the_programs_own() -> None:
+    assert issubclass(DamagedError, StepmapError)
+    assert not issubclass(DamagedError, ValueError)  # exit code 1: the file is at fault, not the call

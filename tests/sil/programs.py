@@ -1,0 +1,188 @@
+"""Random programs of every operation, formats for them, and their C in each form on this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap_codegen import FloatMachine, Form, Formats, Program, Role, Scalar
+from stepmap_codegen.assign import assign
+from stepmap_codegen.emit import Output, SelfTest, emit_header, emit_source, field_order
+from stepmap_codegen.evaluate import FLOAT, float_rule
+from stepmap_codegen.program import Block, Field, Guard, Line, Store
+from stepmap_codegen.ranges import MARGIN, Ranges, interval_bounds
+from tests.sil.controllers import CORE, STRICT, TRAP
+
+# The least that a controller has. Blocks read and write all of them, whatever their roles.
+FIELDS = (
+    *(Field(f"x_{k}", Role.STATE) for k in range(4)),
+    Field("P_0_0", Role.COVARIANCE, place=(0, 0)),
+    Field("z_a", Role.MEASUREMENT),
+    Field("u_a", Role.COMMAND, low=-1.0, high=1.0),
+    Field("xr_0", Role.SCHEDULE),
+    Field("e_a", Role.INNOVATION),
+    Field("s_a", Role.VARIANCE),
+)
+NAMED = ("update_a", "law", "predict")  # blocks that a controller must have
+BINARY = (ca.OP_ADD, ca.OP_SUB, ca.OP_MUL, ca.OP_FMIN, ca.OP_FMAX)
+LARGEST = 1e6  # of a line in the samples
+SAMPLES = 48
+NumberTypes = {Scalar.FIXED32: np.int32, Scalar.FLOAT32: np.float32, Scalar.FLOAT64: np.float64}
+
+
+# Programs -------------------------------------------------------------------------------------------------------------
+
+
+def random_program(seeds: Sequence[int]) -> tuple[Program, Array]:
+    """A program of one block a seed, and fields at which every line of it is finite and not too large."""
+    rng = np.random.default_rng(seeds)
+    sizes = 10.0 ** rng.uniform(-2, 2, (len(FIELDS), 1))
+    samples = sizes * rng.uniform(-1, 1, (len(FIELDS), SAMPLES))
+    names = [*NAMED, *(f"block_{k}" for k in range(len(seeds)))]
+    blocks = [_Drawing(np.random.default_rng(seed), samples).block(names[k]) for k, seed in enumerate(seeds)]
+    return Program("random", 0.01, FIELDS, tuple(blocks)), samples
+
+
+class _Drawing:
+    """One block, drawn line by line; each is tried at the samples first."""
+
+    def __init__(self, rng: np.random.Generator, samples: Array) -> None:
+        self.rng, self.samples = rng, samples
+        self.lines: list[Line] = []
+        self.values: list[Array] = []
+
+    def block(self, name: str) -> Block:
+        for field in self.rng.permutation(len(FIELDS))[: self.rng.integers(2, 7)]:
+            self._add(Line(ca.OP_INPUT, field=int(field)))
+        for _ in range(self.rng.integers(1, 3)):
+            self._add(Line(ca.OP_CONST, constant=self._constant()))
+        for _ in range(self.rng.integers(0, 13)):
+            self._operation()
+        guard = self._guard() if self.rng.random() < 0.4 else None
+        count = int(self.rng.integers(1, 6))
+        targets = self.rng.permutation(len(FIELDS))[:count]
+        if self.rng.random() < 0.5:  # fields that are read, so that some are exchanged
+            read = [line.field for line in self.lines if line.code == ca.OP_INPUT]
+            targets = self.rng.permutation(read)[:count]
+        stores = [Store(int(field), int(self.rng.integers(len(self.lines)))) for field in targets]
+        return _without_dead_lines(Block(name, "drawn at random", tuple(self.lines), tuple(stores), guard))
+
+    def _constant(self) -> float:
+        kinds = (2.0 ** self.rng.integers(-3, 4), self.rng.uniform(-4, 4), self.rng.normal() * 1e-3, 0.0)
+        return float(self.rng.choice(kinds))
+
+    def _operation(self) -> None:
+        for _ in range(8):  # where one is not defined at the samples, another
+            code = int(self.rng.choice(list(FLOAT)))
+            count = 2 if code in BINARY else 1
+            arguments = tuple(int(a) for a in self.rng.integers(len(self.lines), size=count))
+            if count == 2 and self.rng.random() < 0.2:
+                constants = [i for i, line in enumerate(self.lines) if line.code == ca.OP_CONST]
+                arguments = (int(self.rng.choice(constants)), arguments[1])
+            if self._add(Line(code, arguments)):
+                return
+
+    def _add(self, line: Line) -> bool:
+        if line.code == ca.OP_INPUT:
+            value = self.samples[line.field]
+        elif line.code == ca.OP_CONST:
+            value = np.full(self.samples.shape[1], line.constant)
+        else:
+            with np.errstate(all="ignore"):
+                value = float_rule(line.code)(*(self.values[a] for a in line.arguments))
+        fine = bool(np.isfinite(value).all() and np.abs(value).max() < LARGEST)
+        if fine:
+            self.lines.append(line)
+            self.values.append(value)
+        return fine
+
+    def _guard(self) -> Guard:
+        small, large = (int(k) for k in self.rng.integers(len(self.lines), size=2))
+        return Guard(int(self.rng.integers(max(small, large), len(self.lines))), small, large)
+
+
+def _without_dead_lines(block: Block) -> Block:
+    """A block as lowering makes it: every line is used."""
+    needed = {store.line for store in block.stores}
+    if block.guard:
+        needed |= {block.guard.small, block.guard.large}
+    for i in reversed(range(len(block.lines))):
+        if i in needed:
+            needed |= set(block.lines[i].arguments)
+    kept = sorted(needed)
+    place = {old: new for new, old in enumerate(kept)}
+    lines = [block.lines[i] for i in kept]
+    lines = [Line(x.code, tuple(place[a] for a in x.arguments), x.constant, x.field) for x in lines]
+    guard = block.guard
+    if guard:
+        after = max(place[i] for i in kept if i <= guard.after)
+        guard = Guard(after, place[guard.small], place[guard.large])
+    stores = tuple(Store(store.field, place[store.line]) for store in block.stores)
+    return Block(block.name, block.summary, tuple(lines), stores, guard)
+
+
+def random_formats(program: Program, samples: Array, word: int, seed: int) -> Formats:
+    """Formats by the rules of controllers; some lines hold less than they become, some far more."""
+    rng = np.random.default_rng(seed)
+    low, high, least = samples.min(axis=1), samples.max(axis=1), np.abs(samples).min(axis=1)
+    sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))
+    declared = (False,) * len(program.fields)
+    made = []
+    for number, block in enumerate(program.blocks):
+        size = np.abs(FloatMachine(program, samples).values(number)).max(axis=1)
+        seen = size * 2.0 ** rng.choice([-4, 0, 0, 0, 8], len(size))
+        ranges = Ranges(low, high, least, declared, [seen], [interval_bounds(block, sizes)], samples)
+        alone = replace(program, blocks=(block,))  # fields that another block left need not suit this one
+        with np.errstate(all="ignore"):
+            made.append(assign(alone, ranges, word, study=True))
+    return Formats(word, made[0].fields, tuple(formats.blocks[0] for formats in made))
+
+
+# C --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The C of a program; blocks run on fields in the program's order, one call a run."""
+
+    library: ctypes.CDLL
+    program: Program
+    scalar: Scalar
+
+    def run(self, block: Block, fields: Array, valid: int | None = None) -> tuple[Array, Array, Array]:
+        """(fields, guards, saturations) after the block, or after sm_measure where ``valid`` is given."""
+        kind = NumberTypes[self.scalar]
+        order = field_order(self.program)
+        record = np.dtype([("all", kind, (len(order),)), ("lost", "<u4")], align=True)
+        memory = np.zeros(fields.shape[1], record)
+        memory["all"] = fields[order].T
+        function = getattr(self.library, f"sm_{block.name}" if valid is None else "sm_measure")
+        more = () if valid is None else (ctypes.c_uint32(valid),)
+        base = memory.ctypes.data
+        held = [function(ctypes.c_void_p(base + k * record.itemsize), *more) for k in range(len(memory))]
+        after = np.empty(fields.shape, kind)
+        after[order] = memory["all"].T
+        guards = np.array(held, dtype=bool) if block.guard or valid is not None else np.ones(len(held), bool)
+        return after, guards, memory["lost"].astype(np.int64)
+
+
+def compiled(program: Program, formats: Formats | None, scalar: Scalar, form: Form, folder: Path) -> Compiled:
+    """Compiled with every warning an error and undefined behaviour trapped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    zeros = np.zeros(len(program.fields))
+    test = SelfTest(np.zeros(1), np.zeros(1), None)
+    output = Output(scalar, form, "0" * 16, zeros, test, [], np.ones(1))
+    (folder / "controller.h").write_text(emit_header(program, formats, output))
+    (folder / "controller.c").write_text(emit_source(program, formats, output))
+    sources = [folder / "controller.c", *(CORE / f"{name}.c" for name in ("sm_fixed", "sm_rows", "sm_schedule"))]
+    made = folder / "controller.so"
+    flags = [*STRICT, *TRAP, "-O1", "-ffp-contract=off", "-shared", "-fPIC", f"-I{CORE}", f"-I{folder}"]
+    subprocess.run(["gcc", *flags, "-o", made, *sources, "-lm"], check=True)
+    return Compiled(ctypes.CDLL(str(made)), program, scalar)

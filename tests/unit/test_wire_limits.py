@@ -1,0 +1,152 @@
+"""How large a controller can be: one source for the wire, the C and ``stepmap generate``; refused before any work."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import stepmap as sm
+from stepmap.cli import app
+from stepmap.errors import ModelError
+from stepmap.mechanics import System
+from stepmap_codegen import wire
+from stepmap_codegen.size import BOARDS, require_counts
+from stepmap_hil import dialect
+from tests.firmware.link_board import CORE, headers
+
+ROOT = Path(__file__).parents[2]
+GENERATED = ROOT / "firmware" / "generated" / "suspended_mass"
+
+
+def system(bodies: int = 1, driven: int = 0, forces: int = 0, markers: int = 1) -> System:
+    """Masses on rails of their own: `driven` prescribed ones, and some that forces push."""
+    b = sm.Builder("rails")
+    for k in range(bodies + driven):
+        x = b.coordinate(f"x{k}", unit="m", kinematic=k < driven)
+        body = b.world.tx(x, name=f"body{k}")
+        if k >= driven:
+            b.mass(body, 1.0)
+        if k - driven in range(forces):
+            b.drive(x, b.input(f"u{k}", unit="N"))
+        if k < markers:
+            b.encoder(x, name=f"e{k}")
+    return b.build()
+
+
+def test_the_wire_carries_six_axes_thirty_two_states_and_twelve_channels() -> None:
+    most = wire.limits()
+    assert most.commands >= 6
+    assert most.states >= 32
+    assert most.channels >= 12
+
+
+def test_arrays_of_messages_are_as_long_as_the_limits_say() -> None:
+    most = wire.limits()
+    assert {name: dialect.value(f"STEPMAP_LIMIT_{name.upper()}") for name in asdict(most)} == asdict(most)
+    kinds = dialect.module().mavlink_map.values()
+    lengths = {f"{k.msgname}.{name}": n for k in kinds for name, n in zip(k.fieldnames, k.array_lengths, strict=False)}
+    assert lengths["MEASUREMENT.z"] == most.channels
+    assert lengths["VIRTUAL_ENCODER.counts"] == lengths["VIRTUAL_ACTUATOR.effort"] == most.commands
+    assert lengths["TELEMETRY.words"] == sum(asdict(most).values())
+    assert max(k.unpacker.size for k in kinds) <= 255
+
+
+def test_a_small_job_pays_for_what_it_fills() -> None:
+    """Zeros at the end are not sent; a tick of the main job is shorter than when arrays were half as long."""
+    words = [-7] * 14
+    fields = {"state": 4, "reason": 5, "states": 8, "channels": 4, "commands": 2, "words": words}
+    frame = dialect.encode(dialect.Message("TELEMETRY", fields, system=1, component=1), 0, key=bytes(32))
+    assert len(frame) == 10 + 33 + 4 * 14 + 2 + 13 < 167
+    told = dialect.decode(frame)
+    assert (len(told.estimate), len(told.innovation), len(told.command)) == (8, 4, 2)
+    most = wire.limits()
+    counts = {"states": most.states, "channels": most.channels, "commands": most.commands}
+    whole = dialect.Message("TELEMETRY", {**counts, "words": range(1, 51)}, system=1, component=1)
+    told = dialect.decode(dialect.encode(whole, 0, key=bytes(32)))
+    assert (*told.estimate, *told.innovation, *told.command) == tuple(range(1, 51))
+
+
+def test_what_fits_exactly_is_taken() -> None:
+    wire.require(system(bodies=10, driven=6, markers=12))
+
+
+@pytest.mark.parametrize(
+    ("large", "told"),
+    [
+        ({"bodies": 17}, "34 states (two per coordinate), and messages carry 32"),
+        ({"bodies": 13, "markers": 13}, "13 measured values (the channels of its sensors), and messages carry 12"),
+        (
+            {"bodies": 8, "forces": 7},
+            "7 commands (one per force and one per kinematic coordinate), and messages carry 6",
+        ),
+    ],
+)
+def test_what_messages_cannot_carry_is_refused(large: dict[str, int], told: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(f"it has {told}")):
+        wire.require(system(**large))
+
+
+def test_a_board_has_as_many_motors_as_its_firmware() -> None:
+    [axes] = re.findall(r"#define PORT_AXES (\d+)U", (CORE / "port.h").read_text())
+    assert {memory.motors for memory in BOARDS.values()} == {int(axes)}
+    require_counts(system(driven=2), "stm32f100")
+    require_counts(system(driven=3), None)
+    with pytest.raises(ModelError, match=r"has 3 commands .* and stm32f405 has 2 motors"):
+        require_counts(system(driven=3), "stm32f405")
+
+
+# Before any work
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("something was solved, designed or built")
+
+    monkeypatch.setattr("stepmap.jobs.Job.solve", work)
+    monkeypatch.setattr("stepmap.jobs.Job.build", work)
+    monkeypatch.setattr("stepmap_codegen.generate.controller", work)
+    monkeypatch.setattr("stepmap_hil.build.build", work)
+
+
+MARIONETTE = ROOT / "examples" / "marionette_track.toml"
+
+
+@pytest.mark.parametrize("words", [("generate",), ("bench",), ("build", "--board", "native")], ids=lambda w: w[0])
+def test_commands_refuse_a_system_that_is_too_large_before_any_work(words: tuple[str, ...], tmp_path: Path) -> None:
+    command, *options = words
+    ended = run(command, MARIONETTE, *options, "--build", tmp_path)
+    assert ended.exit_code == 2, ended.output
+    assert "80 states (two per coordinate), and messages carry 32" in " ".join(ended.output.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+# C
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "told"),
+    [
+        ("SM_NX", 33, "messages cannot carry so many states"),
+        ("SM_NZ", 13, "messages cannot carry so many measured values"),
+        ("SM_AXES", 7, "messages cannot carry so many commands"),
+    ],
+)
+def test_c_that_is_too_large_does_not_compile(name: str, wrong: int, told: str, tmp_path: Path) -> None:
+    for file in GENERATED.glob("*.h"):
+        text = re.sub(rf"#define {name} \d+", f"#define {name} {wrong}", file.read_text())
+        (tmp_path / file.name).write_text(text)
+    include = [f"-I{tmp_path}", f"-I{CORE}", "-isystem", str(headers())]
+    command = ["gcc", "-std=c11", "-fsyntax-only", *include, str(CORE / "sm_report.c")]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert told in ended.stderr
