@@ -1,6 +1,6 @@
 """From a step map, noise and gains to a controller in integers: the program, its formats, its exact model and its C."""
 
-from stepmap_codegen.controller import Controller, Options, design
+from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.evaluate import FloatMachine
 from stepmap_codegen.formats import Formats
@@ -10,6 +10,7 @@ from stepmap_codegen.program import Program, Role
 
 __all__ = [
     "Controller",
+    "Design",
     "FloatMachine",
     "Form",
     "Formats",

@@ -21,7 +21,7 @@ from stepmap.jobs import optimize as optimum
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import generate as generation
 from stepmap_codegen.assign import WORDS
-from stepmap_codegen.controller import Controller
+from stepmap_codegen.controller import Design
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
 from stepmap_codegen.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
@@ -124,7 +124,7 @@ HEADINGS = ("signal", "is", "unit", "low", "high", "range", "bits", "headroom", 
 LINE_HEADINGS = ("line", "operation", "of", "largest", "bound", "bits", "headroom")
 
 
-def signal_rows(made: Controller) -> list[tuple[str, ...]]:
+def signal_rows(made: Design) -> list[tuple[str, ...]]:
     return [
         (
             s.name,
@@ -141,7 +141,7 @@ def signal_rows(made: Controller) -> list[tuple[str, ...]]:
     ]
 
 
-def line_rows(made: Controller, name: str) -> list[tuple[str, ...]]:
+def line_rows(made: Design, name: str) -> list[tuple[str, ...]]:
     """Every line of a block: what it computes, how large it was seen and can become, its format."""
     names = [block.name for block in made.program.blocks]
     if name not in names:
@@ -159,7 +159,7 @@ def line_rows(made: Controller, name: str) -> list[tuple[str, ...]]:
     return rows
 
 
-def key_figures(made: Controller) -> list[tuple[str, str]]:
+def key_figures(made: Design) -> list[tuple[str, str]]:
     """What tells one controller from another."""
     counts, estimate = made.program.counts(), made.estimate
     worst = max(zip(made.plant.step.state_names, made.recording.map_error, strict=True), key=lambda pair: pair[1])

@@ -76,14 +76,13 @@ class Controller:
 
     plant: Plant
     program: Program
-    recording: Recording
-    ranges: Ranges
     formats: Formats | None
     schedule: Schedule
     output: Output
     estimate: size.Estimate
     axes: Sequence[Axis]
     late: float  # s, from a measurement to its arrival at the board
+    map_error: Mapping[str, float]  # of each state: how far the map's Newton steps end from the converged step
     kept: Kept | None = None
 
     @property
@@ -94,13 +93,6 @@ class Controller:
     def signals(self) -> Sequence[Signal]:
         """None for floating point."""
         return self.output.signals
-
-    def require_budget(self, precision: float | None = None) -> None:
-        """Raises RangeError where rounding would be noticed: what ``design`` does unless it is a study."""
-        if self.formats is not None:
-            if self.kept is not None:
-                keeping.require_fit(self.kept, self.program, self.ranges)
-            _budget(self.plant, self.program, self.ranges, self.formats, self.signals, precision)
 
     def files(self) -> dict[str, bytes]:
         """Generated files by name."""
@@ -129,7 +121,6 @@ class Controller:
         """signals.json: how a host reads and writes what this controller holds."""
         order = field_order(self.program)
         rows = {s.name: s for s in self.signals}
-        sizes = self.ranges.sizes[self.program.of(Role.STATE)]
         fields = []
         for i in order:
             known = self.program.fields[i]
@@ -152,13 +143,25 @@ class Controller:
             "rows": len(self.schedule.rows),
             "axes": [asdict(axis) for axis in self.axes],
             "operations": dict(sorted(self.program.counts().items())),
-            "map_error": {
-                name: _short(error) if error > ROUNDING * size else 0.0
-                for name, error, size in zip(self.plant.step.state_names, self.recording.map_error, sizes, strict=True)
-            },
+            "map_error": dict(self.map_error),
             "estimate": asdict(self.estimate),
             "fields": fields,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Design(Controller):
+    """A controller with the simulated runs and ranges that its formats were chosen from."""
+
+    recording: Recording = field(kw_only=True)
+    ranges: Ranges = field(kw_only=True)
+
+    def require_budget(self, precision: float | None = None) -> None:
+        """Raises RangeError where rounding would be noticed: what ``design`` does unless it is a study."""
+        if self.formats is not None:
+            if self.kept is not None:
+                keeping.require_fit(self.kept, self.program, self.ranges)
+            _budget(self.plant, self.program, self.ranges, self.formats, self.signals, precision)
 
 
 def _budget(
@@ -173,7 +176,7 @@ def _budget(
     require_budget(program, ranges, formats, errors, process, precision)
 
 
-def design(plant: Plant, trajectory: Trajectory, options: Options | None = None) -> Controller:
+def design(plant: Plant, trajectory: Trajectory, options: Options | None = None) -> Design:
     """Lowers, measures ranges, chooses formats. Raises RangeError where limits are missing or a number does not fit.
 
     Formats that are kept are not chosen; ModelError where they are of another program.
@@ -206,7 +209,18 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     robot = chosen.robot or Table("", {(): 1}, (), {})
     axes, late = read_axes(robot, program), read_late(robot, program)
-    return Controller(plant, program, recording, ranges, formats, made, output, estimate, axes, late, kept)
+    off = _map_error(plant, program, recording, ranges)
+    parts = (plant, program, formats, made, output, estimate, axes, late, off, kept)
+    return Design(*parts, recording=recording, ranges=ranges)
+
+
+def _map_error(plant: Plant, program: Program, recording: Recording, ranges: Ranges) -> dict[str, float]:
+    """Of each state, in three digits; 0 where it is rounding."""
+    sizes = ranges.sizes[program.of(Role.STATE)]
+    return {
+        name: _short(error) if error > ROUNDING * size else 0.0
+        for name, error, size in zip(plant.step.state_names, recording.map_error, sizes, strict=True)
+    }
 
 
 def _formats(program: Program, ranges: Ranges, chosen: Options) -> Formats:

@@ -18,9 +18,9 @@ from stepmap.optimal import lqr
 from stepmap.optimal.lqr import riccati
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import kept as keeping
-from stepmap_codegen import size
+from stepmap_codegen import saved, size
 from stepmap_codegen.assign import WORDS
-from stepmap_codegen.controller import Controller, Options, design
+from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.kept import Kept
 from stepmap_codegen.lower import Noise, Plant, Settings
@@ -128,7 +128,7 @@ def lasting_gains(job: Job, trajectory: Trajectory, gains: Array) -> Array:
         return gains
 
 
-def controller(job: Job, trajectory: Trajectory, gains: Array, choices: Choices) -> Controller:
+def controller(job: Job, trajectory: Trajectory, gains: Array, choices: Choices) -> Design:
     """The controller of a solved job."""
     lasting = lasting_gains(job, trajectory, gains)
     return design(plant(job, lasting, choices.newton), trajectory, choices.options)
@@ -162,9 +162,16 @@ def write(made: Stage, controller: Controller) -> None:
     with made.replace() as folder:
         for name, content in controller.files().items():
             (folder / name).write_bytes(content)
+        (folder / saved.FILE).write_bytes(saved.pack(controller))
         formats = controller.formats_file()
         if formats is not None:
             (folder / keeping.FILE).write_text(formats)
+
+
+def load(made: Stage, job: Job, choices: Choices) -> Controller:
+    """The controller of a stage that is unchanged; raises DamagedError where its folder holds none."""
+    content = (made.folder / saved.FILE).read_bytes()
+    return saved.unpack(content, plant(job, np.zeros(0), choices.newton), choices.options.kept)
 
 
 def require_own(folder: Path) -> None:
@@ -182,7 +189,7 @@ def require_own(folder: Path) -> None:
 
 def foreign(folder: Path) -> list[str]:
     """Names in a folder that are not those of generated files."""
-    known = {*FILES, keeping.FILE, MANIFEST}
+    known = {*FILES, keeping.FILE, saved.FILE, MANIFEST}
     return sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
 
 

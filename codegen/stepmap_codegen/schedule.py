@@ -102,7 +102,8 @@ def make_schedule(program: Program, formats: Formats | None, scalar: Scalar, mod
     indices = program.of(Role.SCHEDULE)
     period = round(program.period * 1e6)
     if formats is None:
-        return Schedule(model, scalar, 32, period, (0,) * len(indices), values)
+        held = values.astype(SCALARS[scalar][1])  # as the board will read them
+        return Schedule(model, scalar, 32, period, (0,) * len(indices), held)
     fractions = tuple(formats.fields[i] for i in indices)
     for i, fraction, column in zip(indices, fractions, values.T, strict=True):
         top = 2.0 ** (formats.word - 1 - fraction)

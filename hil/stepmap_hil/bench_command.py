@@ -222,12 +222,14 @@ def controller_of(job: Job, file: Path, build: Path) -> tuple[Controller, Stage,
     solved = optimum.stage(job, build)
     choices = generation.read_choices(file)
     trajectory, gains = solution(job, solved)
-    with working("measuring ranges, choosing formats"):
-        made = generation.controller(job, trajectory, gains, choices)
-        stage = generation.stage(job, solved, choices, build)
-        with stage.making() as needed:
-            if needed:
+    stage = generation.stage(job, solved, choices, build)
+    with stage.making() as needed:
+        if needed:
+            with working("measuring ranges, choosing formats"):
+                made: Controller = generation.controller(job, trajectory, gains, choices)
                 generation.write(stage, made)
+        else:
+            made = generation.load(stage, job, choices)
     return made, stage, running.Source(file.read_bytes(), {**job.files, **choices.files}, trajectory, gains)
 
 

@@ -62,12 +62,12 @@ class _Watched(Twin):
 
     def _update(self, number: int, bit: int) -> bool:
         block, formats = self.program.blocks[number], self.formats.blocks[number]
-        values, _ = self.machine.values(number)
+        values = self.machine.values(number)
         found = {}
         for store in block.stores:
             role = self.program.fields[store.field].role
             if role in (Role.INNOVATION, Role.VARIANCE):
-                found[role] = float(np.ravel(values[store.line])[0]) * 2.0 ** -formats.lines[store.line]
+                found[role] = values[store.line] * 2.0 ** -formats.lines[store.line]
         variance = found.get(Role.VARIANCE, 0.0)
         if variance > 0:
             self.sigmas[bit] = found[Role.INNOVATION] / math.sqrt(variance)
@@ -163,7 +163,7 @@ class Diagnosis:
             limit = float(output.variances[k])
             if place is None or place[0] != place[1] or limit <= 0:
                 continue
-            variance = float(self.twin.machine.fields[i, 0]) * 2.0 ** -self.twin.formats.fields[i]
+            variance = float(self.twin.machine.fields[i]) * 2.0 ** -self.twin.formats.fields[i]
             if variance / limit > most:
                 most = variance / limit
                 told = f"{names[place[0]]} ± {math.sqrt(max(variance, 0.0)):.2g} (limit {math.sqrt(limit):.2g})"

@@ -51,7 +51,7 @@ def write(
     from stepmap import plots
 
     mine, other = series(controller, closed), series(controller, opened) if opened is not None else None
-    summary = summarize(controller, closed, {**known, **comparison(controller, mine, other)})
+    summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)})
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n")
     drawn = figures.draw(controller, mine, other)

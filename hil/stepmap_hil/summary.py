@@ -49,6 +49,7 @@ def moving(run: Run) -> list[Row]:
 
 
 def series(controller: Controller, run: Run) -> Series:
+    """The ticks of a run until the board ended it, as arrays."""
     words = Words.parse(controller.description())
     rows = moving(run)
     nz = len(words.fields["measurement"])
@@ -173,12 +174,11 @@ def _measured(controller: Controller, s: Series) -> dict[str, Any]:
     }
 
 
-def summarize(controller: Controller, run: Run, more: dict[str, Any]) -> dict[str, Any]:
-    """summary.json; docs/bench.md describes each entry."""
+def summarize(controller: Controller, run: Run, s: Series, more: dict[str, Any]) -> dict[str, Any]:
+    """summary.json of a run and its series; docs/bench.md describes each entry."""
     rows = moving(run)
     if not rows:
         raise LinkError("the run ended before its first tick: there is nothing to sum up")
-    s = series(controller, run)
     tracking = errors(controller, s.coordinates, s.reference)
     clock = run.mode == "realtime"  # in lock-step the host's clock says nothing about the robot
     made = {

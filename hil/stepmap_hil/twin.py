@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stepmap_codegen import Controller, IntegerMachine, Role, encode
+from stepmap_codegen import Controller, Role, encode
 from stepmap_codegen.robot import ahead
+from stepmap_codegen.single_run import SingleRunMachine
 
 
 class Twin:
@@ -18,8 +19,8 @@ class Twin:
             raise ValueError("controller: floating point differs between processors; generate fixed32")
         self.controller = controller
         self.program, self.formats = controller.program, controller.formats
-        start = controller.output.start[:, None]
-        self.machine = IntegerMachine(self.program, self.formats, encode(start, self.formats.fields, 32))
+        start = encode(controller.output.start, self.formats.fields, 32)
+        self.machine = SingleRunMachine(self.program, self.formats, start)
         self.channels, self.commands = self.program.of(Role.MEASUREMENT), self.program.of(Role.COMMAND)
         self.states, self.schedule = self.program.of(Role.STATE), self.program.of(Role.SCHEDULE)
         self.low = [self._word(i, self.program.fields[i].low) for i in self.commands]
@@ -36,7 +37,7 @@ class Twin:
     ) -> tuple[list[int], list[int], int]:
         """One tick: (estimate, command, channels taken) after it."""
         machine, program = self.machine, self.program
-        machine.fields[self.channels, 0] = np.array(words[: len(self.channels)])
+        self._load(self.channels, words)
         taken = 0
         for number, block in enumerate(program.blocks):
             if block.name.startswith("update_"):
@@ -45,13 +46,13 @@ class Twin:
                     taken |= 1 << bit
             elif block.name == "put_back":
                 machine.run(number)
-        estimate = [int(v) for v in machine.fields[self.states, 0]]
+        estimate = [machine.fields[i] for i in self.states]
         if running:
             self._law()
             self.tick += 1
         for k, i in enumerate(self.commands):
             if follow:
-                self.applied[k] = self._limited(k, int(machine.fields[i, 0]))
+                self.applied[k] = self._limited(k, machine.fields[i])
             elif program.fields[i].moves is None:
                 self.applied[k] = 0
         self.issued.append(list(self.applied))
@@ -60,23 +61,28 @@ class Twin:
 
     def _update(self, number: int, bit: int) -> bool:
         """Takes in a channel; False where the gate kept it out."""
-        return bool(self.machine.run(number)[0])
+        return self.machine.run(number)
 
     def _law(self) -> None:
         """That of where the commands since the measurement will have led."""
         fields, rows = self.machine.fields, self.controller.schedule.rows
-        before = fields.copy()
+        before = list(fields)
         for command in self.issued:
             self._predict(command)
-        fields[self.schedule, 0] = rows[min(self.tick + len(self.issued), len(rows) - 1)]
+        self._load(self.schedule, [int(v) for v in rows[min(self.tick + len(self.issued), len(rows) - 1)]])
         self.machine.run(self.program.number("law"))
-        wanted = fields[self.commands, 0].copy()
+        wanted = [fields[i] for i in self.commands]
         fields[:] = before
-        fields[self.commands, 0] = wanted
+        self._load(self.commands, wanted)
 
     def _predict(self, command: Sequence[int]) -> None:
-        self.machine.fields[self.commands, 0] = np.array(command)
+        self._load(self.commands, command)
         self.machine.run(self.program.number("predict"))
+
+    def _load(self, fields: Sequence[int], words: Sequence[int]) -> None:
+        """Sets fields; more words than there are fields are ignored."""
+        for field, word in zip(fields, words, strict=False):
+            self.machine.fields[field] = word
 
     def _limited(self, k: int, wanted: int) -> int:
         inside = max(self.low[k], min(self.high[k], wanted))
@@ -98,5 +104,5 @@ class Twin:
             return 0
         state = self.states[moves[0]]
         right = self.formats.fields[state] - self.formats.fields[field]
-        word = int(self.machine.fields[state, 0])
+        word = self.machine.fields[state]
         return (word + (1 << (right - 1))) >> right if right > 0 else word << -right

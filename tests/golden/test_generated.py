@@ -18,7 +18,7 @@ import pytest
 from stepmap import jobs
 from stepmap.jobs import optimize as optimum
 from stepmap.steps import Trajectory
-from stepmap_codegen import Controller
+from stepmap_codegen import Controller, saved
 from stepmap_codegen import generate as generation
 from stepmap_codegen import kept as keeping
 from stepmap_codegen.schedule import unpack
@@ -45,7 +45,8 @@ def update(name: str) -> None:
     solved = optimum.stage(job, ROOT / "build")
     stage = generation.stage(job, solved, generation.read_choices(file), ROOT / "build", GENERATED / name)
     generation.write(stage, generated(name))
-    (GENERATED / name / keeping.FILE).unlink(missing_ok=True)  # for those who tune a job, not for those who build it
+    for file in (keeping.FILE, saved.FILE):  # for those who tune a job and run it, not for those who build it
+        (GENERATED / name / file).unlink(missing_ok=True)
 
 
 DIGEST = re.compile(r"\b[0-9a-f]{16}\b|0x[0-9a-f]+U?")

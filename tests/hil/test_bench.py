@@ -31,7 +31,7 @@ from stepmap_hil.record import read
 from stepmap_hil.run import closed_loop, open_loop
 from stepmap_hil.sensors import Gaussian, Seen
 from stepmap_hil.session import Session
-from stepmap_hil.summary import summarize
+from stepmap_hil.summary import series, summarize
 from stepmap_hil.words import Words
 from tests.hil.commands import LONG, NewRuns, build_folder, command, running, started
 from tests.hil.rigs import quiet, rig
@@ -85,7 +85,7 @@ def test_real_time_is_held() -> None:
         begun = time.monotonic()
         run = closed_loop(made, None, quiet)
         assert time.monotonic() - begun > 85 / 30  # settling and running
-        summary = summarize(made.controller, run, {})
+        summary = summarize(made.controller, run, series(made.controller, run), {})
         assert (summary["mode"], summary["ended"]) == ("realtime", "done")
         assert summary["deadline_misses"] <= 5
         assert 0 < summary["latency_ms"]["p50"] < 33

@@ -96,7 +96,7 @@ def test_errors_are_those_of_the_summary_and_leave_out_what_was_not_seen(recordi
         return {str(line.get_label()): np.asarray(line.get_ydata()) for line in axis.lines}
 
     curves = drawn(np.ones_like(s.valid))
-    summary = summarize(told.controller, told.closed, {})
+    summary = summarize(told.controller, told.closed, s, {})
     for label, name in (("measurement", "raw_measurement_rms_m"), ("estimate", "estimate_rms_m")):
         assert np.sqrt(np.mean(curves[label] ** 2)) == pytest.approx(1e3 * summary[name])
     lost = np.ones_like(s.valid)

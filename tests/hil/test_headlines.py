@@ -43,8 +43,8 @@ def opened() -> Run:
 
 def summary(run: Run, other: Run | None = None) -> dict[str, object]:
     controller = solution()[1]
-    more = comparison(controller, series(controller, run), None if other is None else series(controller, other))
-    return summarize(controller, run, {**more, **FACTS})
+    mine, theirs = series(controller, run), None if other is None else series(controller, other)
+    return summarize(controller, run, mine, {**comparison(controller, mine, theirs), **FACTS})
 
 
 def table(found: dict[str, object]) -> dict[str, str]:

@@ -54,9 +54,11 @@ def solution() -> tuple[Trajectory, Controller, Stage]:
             optimum.write(solved, job(), job().solve().require(), 0.0)
         trajectory, gains = optimum.result(solved, job())
         choices = generation.read_choices(JOB)
-        made = generation.controller(job(), trajectory, gains, choices)
         stage = generation.stage(job(), solved, choices, OUT)
-        if not stage.unchanged():
+        if stage.unchanged():
+            made: Controller = generation.load(stage, job(), choices)
+        else:
+            made = generation.controller(job(), trajectory, gains, choices)
             generation.write(stage, made)
     return trajectory, made, stage
 

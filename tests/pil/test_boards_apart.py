@@ -18,6 +18,7 @@ from stepmap_hil.upload import upload
 from tests.pil.built import KEY, board, firmware, schedule
 from tests.pil.robot import Robot, at_start, words
 from tests.pil.schedules import other, small
+from tests.processes import PATIENCE
 
 
 class Tap:
@@ -64,6 +65,8 @@ def heard_at_a() -> Iterator[list[bytes]]:
 def test_what_was_recorded_at_one_board_does_nothing_at_another(name: str, heard_at_a: list[bytes]) -> None:
     with board(name) as b:
         line = Tap(b.open())
+        line.timeout = PATIENCE
+        assert line.read()  # it has booted: a chip whose serial port is not switched on yet hears nothing
         line.timeout = 0.001
         for frame in heard_at_a:  # before any host: nothing of it is too old for this board
             line.write(frame)

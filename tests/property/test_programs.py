@@ -18,6 +18,7 @@ from stepmap_codegen.evaluate import FLOAT
 from stepmap_codegen.formats import BlockFormats, power_of_two
 from stepmap_codegen.integers import Flags, Ints, limit
 from stepmap_codegen.program import Block, Guard, Line, Store
+from stepmap_codegen.single_run import SingleRunMachine
 from tests.sil.programs import FIELDS, NAMED, Compiled, compiled, random_formats, random_program
 
 VECTORS = 40
@@ -133,6 +134,24 @@ def test_integers_are_the_same_in_the_model_and_in_c(seeds: Sequence[int], word:
             for c in built:
                 _same(program, block, c, before, (model.fields, held, model.saturations - lost))
         _same_measured(program, formats, built, vectors(formats, samples, seeds[2]))
+
+
+@settings(max_examples=10, phases=DRAW)
+@given(seeds=seeds, word=st.sampled_from([32, 24, 16]))
+def test_one_run_is_the_same_on_plain_integers(seeds: Sequence[int], word: int) -> None:
+    """What is written out for a single run, against the model on arrays: lines, fields, guards and saturations."""
+    program, samples = random_program(seeds)
+    formats = random_formats(program, samples, word, seeds[0])
+    before = vectors(formats, samples, seeds[1])
+    many = IntegerMachine(program, formats, before)
+    alone = [SingleRunMachine(program, formats, column) for column in before.T]
+    for number, block in enumerate(program.blocks):
+        lines = [np.broadcast_to(values, (VECTORS,)) for values in many.values(number)[0]]
+        assert [machine.values(number) for machine in alone] == np.array(lines).T.tolist(), _listing(program, block)
+        held = many.run(number)
+        assert [machine.run(number) for machine in alone] == held.tolist(), _listing(program, block)
+        assert [machine.fields for machine in alone] == many.fields.T.tolist(), _listing(program, block)
+        assert [machine.saturations for machine in alone] == many.saturations.tolist(), _listing(program, block)
 
 
 def _same(program: Program, block: Block, c: Compiled, before: Ints, expected: tuple[Ints, Flags, Ints]) -> None:

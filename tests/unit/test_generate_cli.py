@@ -100,7 +100,7 @@ def test_files(job: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     folder = Path("build/try/generate")
-    assert {path.name for path in folder.iterdir()} == {*FILES, "formats.json", "manifest.json"}
+    assert {path.name for path in folder.iterdir()} == {*FILES, "controller.npz", "formats.json", "manifest.json"}
     assert {path.name for path in folder.parent.iterdir()} == {"generate", "optimize"}  # the trajectory came first
     for part in (
         "fixed32, words of 32 bits, straight",
@@ -378,7 +378,7 @@ def test_kept_formats(there: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "kept, those of try.formats.json" in result.stdout
     changed = {path.name for path in Path("code").iterdir() if path.read_bytes() != before[path.name]}
-    assert changed == {"schedule.bin", "schedule.c", "signals.json", "manifest.json"}
+    assert changed == {"controller.npz", "schedule.bin", "schedule.c", "signals.json", "manifest.json"}
     assert generate("try.toml", "--out", "code").stdout == "unchanged, skipped: code\n"
     assert generate("try.toml", "--out", "code", "--check").exit_code == 0
     edit("code/formats.json", '"model": "', '"model": "0')(there)
@@ -526,7 +526,12 @@ def test_a_link_keeps_pointing_to_its_folder(job: Path) -> None:
     for _ in range(2):
         assert generate(job, "--out", "link", "--force").exit_code == 0
         assert Path("link").is_symlink()
-        assert {path.name for path in Path("other").iterdir()} == {*FILES, "formats.json", "manifest.json"}
+        assert {path.name for path in Path("other").iterdir()} == {
+            *FILES,
+            "controller.npz",
+            "formats.json",
+            "manifest.json",
+        }
     assert {path.name for path in job.parent.iterdir()} == {"try.toml", "build", "other", "link"}
 
 

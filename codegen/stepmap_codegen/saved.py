@@ -1,0 +1,148 @@
+"""A controller as a file, so that a later command need not design it again: docs/fixed-point.md.
+
+An archive of arrays (.npz) with the floats to the last bit, and one text in JSON with everything else. It is read from
+a stage's folder, whose manifest has told that no byte of it has changed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from stepmap.archives import read_arrays
+from stepmap.arrays import Array
+from stepmap.errors import DamagedError
+from stepmap_codegen import schedule
+from stepmap_codegen.controller import Controller
+from stepmap_codegen.emit import Form, Output, Scalar, SelfTest
+from stepmap_codegen.formats import BlockFormats, Formats
+from stepmap_codegen.kept import Kept
+from stepmap_codegen.lower import Plant
+from stepmap_codegen.program import Block, Field, Guard, Line, Program, Role, Store
+from stepmap_codegen.robot import Axis
+from stepmap_codegen.signals import Signal
+from stepmap_codegen.size import Estimate
+
+FILE = "controller.npz"
+FORMAT = "stepmap-saved-controller-1"
+ARRAYS = ("gains", "start", "measurements", "row", "variances")
+BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+
+
+def pack(made: Controller) -> bytes:
+    """The file's content. Archives name no dates, so the same controller gives the same bytes."""
+    out, test = made.output, made.output.test
+    document = {
+        "format": FORMAT,
+        "program": _program(made.program),
+        "formats": None if made.formats is None else asdict(made.formats),
+        "scalar": out.scalar.value,
+        "form": out.form.value,
+        "digest": out.digest,
+        "checksum": test.checksum,
+        "signals": [asdict(signal) for signal in out.signals],
+        "estimate": asdict(made.estimate),
+        "axes": [asdict(axis) for axis in made.axes],
+        "late": made.late,
+        "map_error": dict(made.map_error),
+    }
+    arrays: dict[str, Array] = {
+        "gains": made.plant.gains,
+        "start": out.start,
+        "measurements": test.measurements,
+        "row": test.row,
+        "variances": out.variances,
+        "document": np.frombuffer(json.dumps(document).encode(), np.uint8),
+        "schedule": np.frombuffer(made.schedule.pack(), np.uint8),
+    }
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)  # type: ignore[arg-type]
+    return packed.getvalue()
+
+
+def unpack(content: bytes, plant: Plant, kept: Kept | None) -> Controller:
+    """The controller that was packed; ``plant`` and ``kept`` are those of the job it is of.
+
+    Raises DamagedError where the content is none.
+    """
+    arrays = read_arrays(content, (*ARRAYS, "document", "schedule"))
+    try:
+        document = json.loads(arrays["document"].tobytes())
+        if document["format"] != FORMAT:
+            raise ValueError(f"its format is {document['format']!r}, not {FORMAT!r}")
+        return _controller(document, arrays, plant, kept)
+    except BROKEN as error:
+        raise DamagedError(f"it is no controller: {error}") from error
+
+
+def _controller(
+    document: Mapping[str, Any], arrays: Mapping[str, Array], plant: Plant, kept: Kept | None
+) -> Controller:
+    program, formats = _read_program(document["program"]), _read_formats(document["formats"])
+    test = SelfTest(arrays["measurements"], arrays["row"], document["checksum"])
+    listed = [Signal(**signal) for signal in document["signals"]]
+    scalar, form = Scalar(document["scalar"]), Form(document["form"])
+    return Controller(
+        plant=replace(plant, gains=arrays["gains"]),
+        program=program,
+        formats=formats,
+        schedule=schedule.unpack(arrays["schedule"].tobytes()),
+        output=Output(scalar, form, document["digest"], arrays["start"], test, listed, arrays["variances"]),
+        estimate=Estimate(**document["estimate"]),
+        axes=[Axis(**axis) for axis in document["axes"]],
+        late=document["late"],
+        map_error=document["map_error"],
+        kept=kept,
+    )
+
+
+def _program(program: Program) -> dict[str, Any]:
+    return {
+        "name": program.name,
+        "period": program.period,
+        "fields": [asdict(field) | {"role": field.role.value} for field in program.fields],
+        "blocks": [
+            {
+                "name": block.name,
+                "summary": block.summary,
+                "lines": [[line.code, line.arguments, line.constant, line.field] for line in block.lines],
+                "stores": [[store.field, store.line] for store in block.stores],
+                "guard": None if block.guard is None else asdict(block.guard),
+            }
+            for block in program.blocks
+        ],
+    }
+
+
+def _read_program(document: Mapping[str, Any]) -> Program:
+    fields = tuple(_field(entry) for entry in document["fields"])
+    return Program(document["name"], document["period"], fields, tuple(_block(entry) for entry in document["blocks"]))
+
+
+def _field(entry: Mapping[str, Any]) -> Field:
+    pairs = {name: None if entry[name] is None else _pair(entry[name]) for name in ("place", "moves")}
+    return Field(**{**entry, "role": Role(entry["role"]), **pairs})
+
+
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    one, other = values
+    return one, other
+
+
+def _block(entry: Mapping[str, Any]) -> Block:
+    lines = tuple(Line(code, tuple(of), constant, field) for code, of, constant, field in entry["lines"])
+    stores = tuple(Store(field, line) for field, line in entry["stores"])
+    guard = None if entry["guard"] is None else Guard(**entry["guard"])
+    return Block(entry["name"], entry["summary"], lines, stores, guard)
+
+
+def _read_formats(document: Mapping[str, Any] | None) -> Formats | None:
+    if document is None:
+        return None
+    blocks = tuple(BlockFormats(tuple(block["lines"])) for block in document["blocks"])
+    return Formats(document["word"], tuple(document["fields"]), blocks)
