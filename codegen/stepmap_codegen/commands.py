@@ -21,7 +21,7 @@ from stepmap.jobs import optimize as optimum
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import generate as generation
 from stepmap_codegen.assign import WORDS
-from stepmap_codegen.controller import Design
+from stepmap_codegen.controller import Controller, Design
 from stepmap_codegen.emit import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
 from stepmap_codegen.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
@@ -159,10 +159,10 @@ def line_rows(made: Design, name: str) -> list[tuple[str, ...]]:
     return rows
 
 
-def key_figures(made: Design) -> list[tuple[str, str]]:
+def key_figures(made: Controller) -> list[tuple[str, str]]:
     """What tells one controller from another."""
     counts, estimate = made.program.counts(), made.estimate
-    worst = max(zip(made.plant.step.state_names, made.recording.map_error, strict=True), key=lambda pair: pair[1])
+    worst = max(made.map_error.items(), key=lambda pair: pair[1])
     word = "" if made.formats is None else f", words of {made.formats.word} bits"
     rows = [
         ("model", f"{made.digest} ({made.output.scalar.value}{word}, {made.output.form.value})"),

@@ -83,6 +83,7 @@ class Controller:
     axes: Sequence[Axis]
     late: float  # s, from a measurement to its arrival at the board
     map_error: Mapping[str, float]  # of each state: how far the map's Newton steps end from the converged step
+    state_sizes: Mapping[str, float]  # how large each state became in the simulated runs
     kept: Kept | None = None
 
     @property
@@ -143,7 +144,10 @@ class Controller:
             "rows": len(self.schedule.rows),
             "axes": [asdict(axis) for axis in self.axes],
             "operations": dict(sorted(self.program.counts().items())),
-            "map_error": dict(self.map_error),
+            "map_error": {
+                name: _short(error) if error > ROUNDING * self.state_sizes[name] else 0.0
+                for name, error in self.map_error.items()
+            },
             "estimate": asdict(self.estimate),
             "fields": fields,
         }
@@ -209,18 +213,10 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     robot = chosen.robot or Table("", {(): 1}, (), {})
     axes, late = read_axes(robot, program), read_late(robot, program)
-    off = _map_error(plant, program, recording, ranges)
-    parts = (plant, program, formats, made, output, estimate, axes, late, off, kept)
+    names, sizes = plant.step.state_names, ranges.sizes[program.of(Role.STATE)]
+    off, large = (dict(zip(names, map(float, values), strict=True)) for values in (recording.map_error, sizes))
+    parts = (plant, program, formats, made, output, estimate, axes, late, off, large, kept)
     return Design(*parts, recording=recording, ranges=ranges)
-
-
-def _map_error(plant: Plant, program: Program, recording: Recording, ranges: Ranges) -> dict[str, float]:
-    """Of each state, in three digits; 0 where it is rounding."""
-    sizes = ranges.sizes[program.of(Role.STATE)]
-    return {
-        name: _short(error) if error > ROUNDING * size else 0.0
-        for name, error, size in zip(plant.step.state_names, recording.map_error, sizes, strict=True)
-    }
 
 
 def _formats(program: Program, ranges: Ranges, chosen: Options) -> Formats:

@@ -50,6 +50,7 @@ def pack(made: Controller) -> bytes:
         "axes": [asdict(axis) for axis in made.axes],
         "late": made.late,
         "map_error": dict(made.map_error),
+        "state_sizes": dict(made.state_sizes),
     }
     arrays: dict[str, Array] = {
         "gains": made.plant.gains,
@@ -97,6 +98,7 @@ def _controller(
         axes=[Axis(**axis) for axis in document["axes"]],
         late=document["late"],
         map_error=document["map_error"],
+        state_sizes=document["state_sizes"],
         kept=kept,
     )
 

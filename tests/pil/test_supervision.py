@@ -13,6 +13,7 @@ from stepmap_hil.dialect import Message
 from stepmap_hil.link import Link
 from tests.pil.built import KEY, board, solution
 from tests.pil.robot import Robot, recorded, words
+from tests.processes import PATIENCE
 
 
 @pytest.fixture(params=["native", "stm32f100"])
@@ -98,6 +99,7 @@ def test_after_a_reset_nothing_moves_before_calibration_and_arming(
 def test_who_does_not_sign_moves_nothing(running: tuple[NativeBoard, Robot]) -> None:
     _, robot = running
     stranger = Link(robot.board.open(), None)
+    assert stranger.receive("HEARTBEAT", timeout=PATIENCE) is not None  # it hears the board, whatever comes
     before = robot.session.state()
     for command in ("stop", "reset_fault", "restart"):
         with pytest.raises(LinkError, match="may want signed messages"):

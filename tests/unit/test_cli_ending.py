@@ -37,8 +37,8 @@ for _ in range(15):
     ending = Ending()
     with ending.heeded():
         timer = threading.Timer(chance.uniform(0.01, 0.03), os.kill, (os.getpid(), number))
-        timer.start()
         try:
+            timer.start()  # on a busy machine the signal comes before the work has begun
             work()
         except Told:
             print(ending.word)
