@@ -15,12 +15,16 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
+from tests.processes import PATIENCE
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--remote-debugging-port=0", "--hide-scrollbars", "--force-device-scale-factor=1"),
 )
+# A browser that gets little of a busy machine answers late, also to the questions whether it is still there.
+SOCKET: dict[str, Any] = {"max_size": None, "proxy": None, "open_timeout": PATIENCE, "ping_interval": None}
 CENTRE = "const r = b.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2];"
 
 
@@ -39,12 +43,6 @@ class Browser:
         self._folder = tempfile.TemporaryDirectory(prefix="chromium", ignore_cleanup_errors=True)
         profile = Path(self._folder.name)
         command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"]
-        command = [
-            "nice",
-            "-n",
-            "19",
-            *command,
-        ]  # graphics come from the processor, which a run in real time needs, too
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self._socket = self._connect(profile / "DevToolsActivePort")
@@ -59,24 +57,24 @@ class Browser:
 
     def _connect(self, file: Path) -> ClientConnection:
         """The socket of the page; Chromium writes its port to a file when it listens."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while not file.exists() or file.read_text().count("\n") < 1:
             if self._process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"{CHROMIUM} did not start")
             time.sleep(0.05)
         port, path = file.read_text().split("\n")[:2]
-        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as browser:
+        with connect(f"ws://127.0.0.1:{port}{path}", **SOCKET) as browser:
             browser.send(json.dumps({"id": 0, "method": "Target.getTargets"}))
-            while "id" not in (reply := json.loads(browser.recv(10))):
+            while "id" not in (reply := json.loads(browser.recv(PATIENCE))):
                 pass
         target = next(t["targetId"] for t in reply["result"]["targetInfos"] if t["type"] == "page")
-        return connect(f"ws://127.0.0.1:{port}/devtools/page/{target}", max_size=None, proxy=None)
+        return connect(f"ws://127.0.0.1:{port}/devtools/page/{target}", **SOCKET)
 
     def call(self, method: str, **parameters: Any) -> Any:
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            message = json.loads(self._socket.recv(20))
+            message = json.loads(self._socket.recv(PATIENCE))
             if message.get("id") == number:
                 if "error" in message:
                     raise RuntimeError(f"{method}: {message['error']}")
@@ -106,7 +104,7 @@ class Browser:
             raise RuntimeError(f"{expression}: {made['exceptionDetails']['text']}")
         return made["result"].get("value")
 
-    def wait(self, expression: str, seconds: float = 15.0) -> Any:
+    def wait(self, expression: str, seconds: float = PATIENCE) -> Any:
         """The first value of an expression that is true."""
         end = time.monotonic() + seconds
         while not (value := self.value(expression)):

@@ -147,13 +147,14 @@ def test_only_this_machine_is_served(page: LivePage) -> None:
 
 
 PROTOCOL = [Subprotocol(f"viser-v{viser.__version__}")]
+PATIENT: dict[str, Any] = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None}
 
 
 def handshake(page: LivePage, path: str, **given: Any) -> int:
     """The status that a connection to the page's server gets; 101 is that of one that is taken."""
     try:
-        with connect(f"ws://127.0.0.1:{port_of(page.url)}{path}", subprotocols=PROTOCOL, proxy=None, **given) as own:
-            assert own.recv(5)
+        with connect(f"ws://127.0.0.1:{port_of(page.url)}{path}", subprotocols=PROTOCOL, **PATIENT, **given) as own:
+            assert own.recv(PATIENCE)
             return 101
     except InvalidStatus as error:
         return error.response.status_code
@@ -196,7 +197,7 @@ def test_a_connection_without_the_token_is_refused(page: LivePage) -> None:
 
 def test_a_page_without_the_token_is_not_served(page: LivePage) -> None:
     def get(path: str) -> tuple[int, dict[str, str]]:
-        line = http.client.HTTPConnection("127.0.0.1", port_of(page.url), timeout=10)
+        line = http.client.HTTPConnection("127.0.0.1", port_of(page.url), timeout=PATIENCE)
         line.request("GET", path)
         answer = line.getresponse()
         assert answer.status == 200 or len(answer.read()) < 100
