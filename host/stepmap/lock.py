@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stepmap.errors import BusyError
@@ -51,13 +53,18 @@ def alone(
 
 
 def try_alone(path: Path) -> int | None:
-    """A handle that holds the lock until it is closed; None where another process has it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    """A handle that holds the lock until it is closed; None where another process has it.
+
+    Raises OSError where the name is that of a link or of no file: what is written there would end up elsewhere.
+    """
+    handle = _open(path)
     try:
+        _require_own(handle, path)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_still(handle, path):
-            os.ftruncate(handle, 0)
-            os.write(handle, f"{os.getpid()}\n".encode())
+            with suppress(OSError):  # on a full disk those who wait do not learn for whom
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
             return handle
     except BlockingIOError:
         pass
@@ -66,6 +73,25 @@ def try_alone(path: Path) -> int | None:
         raise
     os.close(handle)
     return None
+
+
+NO_LOCK = "is not a file of its own, so it is not used as a lock: remove it"
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a socket or a device, a folder
+            raise OSError(error.errno, NO_LOCK, str(path)) from None
+        raise
+
+
+def _require_own(handle: int, path: Path) -> None:
+    """Raises where the file is none, or has another name, too."""
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+        raise OSError(errno.EINVAL, NO_LOCK, str(path))
 
 
 def _acquire(path: Path, what: str, patience: float, tell: Callable[[str], None]) -> int:
@@ -86,7 +112,7 @@ def _acquire(path: Path, what: str, patience: float, tell: Callable[[str], None]
 def _is_still(handle: int, path: Path) -> bool:
     """Whether the open file is the one of that name; it is not where its last holder has removed it."""
     try:
-        return os.path.samestat(os.fstat(handle), path.stat())
+        return os.path.samestat(os.fstat(handle), path.lstat())
     except FileNotFoundError:
         return False
 
