@@ -238,16 +238,40 @@ def test_tables_and_messages_show_foreign_texts_as_they_are(capsys: pytest.Captu
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_file_names_reach_the_terminal_as_they_are(terminal: bool, tmp_path: Path) -> None:
-    """A job's name is that of its file, which may be any bytes but a slash and a zero."""
-    name = "[red]x[blink] \x1b[31m\x07.toml"
-    job = tmp_path / name
-    job.write_text((Path(__file__).parents[2] / "examples" / "pendulum_swingup.toml").read_text())
-    environment = {**os.environ, **({"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"} if terminal else {})}
-    command = [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--out", str(tmp_path / "build")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert r"[red]x[blink] \x1b[31m\x07" in done.stdout
-    assert "\x07" not in done.stdout + done.stderr
-    assert "\x1b[31m" not in done.stdout + done.stderr
+    """A file's name may be any bytes but a slash and a zero."""
+    for name, code in (("[red]x[blink]", 0), ("[red]x[blink] \x1b[31m\x07", 2)):
+        job = tmp_path / f"{name}.toml"
+        job.write_text((Path(__file__).parents[2] / "examples" / "pendulum_swingup.toml").read_text())
+        environment = {**os.environ, **({"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"} if terminal else {})}
+        command = [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--out", str(tmp_path / "build")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == code
+        assert printable(name) in done.stdout + done.stderr
+        assert "\x07" not in done.stdout + done.stderr
+        assert "\x1b[31m" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["...toml", "..toml", ".toml", ".hidden.toml", "a\\b.toml", "a\nb.toml", "a\udcffb.toml"]
+)
+def test_a_job_whose_folder_could_not_have_its_name_is_refused(name: str, tmp_path: Path) -> None:
+    """Two dots would lead out of the build folder, and a folder that begins with one is not found again."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / name).write_text((Path(__file__).parents[2] / "examples" / "pendulum_swingup.toml").read_text())
+    result = CliRunner().invoke(app, ["optimize", str(here / name), "--out", str(tmp_path / "build")])
+    assert result.exit_code == 2
+    assert isinstance(jobs_error(here / name), JobError)
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+    assert [path.name for path in here.iterdir()] == [name]
+
+
+def jobs_error(path: Path) -> Exception | None:
+    try:
+        jobs.load(path)
+    except JobError as error:
+        return error
+    return None
 
 
 # Data that are made to mislead
@@ -320,6 +344,55 @@ def test_a_document_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None
         sm.from_tree(tree)
     (tmp_path / "manifest.json").write_text("[" * NESTED + "]" * NESTED)
     assert jobs.stage.read_manifest(tmp_path) is None
+
+
+DEEP = {
+    "a key": "a" + ".a" * 15_000 + " = 1",
+    "a quoted key": '"a" . ' * 15_000 + "a = 1",
+    "a header": "[" + "a." * 15_000 + "a]",
+    "an inline table": "x = {a" + ".a" * 15_000 + " = 1}",
+    "inline tables": "x = " + "{a.a.a.a.a = " * 60 + "1" + "}" * 60,
+    "an array over lines": "x = [\n" * 60 + "]" * 60,
+    "a string with a quote at its end": 'x = """a""""\na' + ".a" * 15_000 + " = 1",
+    "a string of the other kind": "x = '''a'''''\na" + ".a" * 15_000 + " = 1",
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_keys_of_many_parts_are_refused_before_they_are_parsed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tomllib takes gigabytes for 30 kB of them."""
+    monkeypatch.setattr("tomllib.loads", None)
+    with pytest.raises(JobError, match=r"^job.toml:\d+: is nested too deeply"):
+        parse_text(DEEP[kind].encode(), "job.toml")
+
+
+def test_a_deep_key_is_told_with_its_line() -> None:
+    with pytest.raises(JobError, match=r"^job.toml:3: is nested too deeply"):
+        parse_text(f"x = 1\n# {'a.' * 100}\n{'a.' * 100}a = 1\n".encode(), "job.toml")
+
+
+def test_dots_that_make_nothing_deep_are_no_matter() -> None:
+    dots = ". " * 100
+    text = (
+        f"a = \"{dots}\" # {dots}\nb = '{dots}'\nc = \"\"\"{dots}\\\"\n{dots}\"\"\"\nd = '''{dots}\n'{dots}'''\n"
+        f"e = [{'1.5, ' * 100}]\nf = [{'[1.5], ' * 100}]\n{'.'.join('klmnopqrst' * 5)} = 1.5\n"
+    )
+    found = parse_text(text.encode(), "job.toml")
+    assert len(found.entries["e"]) == len(found.entries["f"]) == 100
+    assert found.entries["a"] == dots
+
+
+def test_a_text_that_no_job_needs_is_refused() -> None:
+    with pytest.raises(JobError, match="more than 1048576 bytes"):
+        parse_text(b"#" * (2**20 + 1), "job.toml")
+    with pytest.raises(JobError, match=r"job.toml: is not valid TOML: .*4300 digits"):
+        parse_text(b"a = " + b"1" * 5000, "job.toml")
+
+
+def test_strings_without_an_end_are_looked_for_once() -> None:
+    """To look for the end of each of these would take hours."""
+    with pytest.raises(JobError, match="is not valid TOML"):
+        parse_text(b'\\""" "' * 150_000, "job.toml")
 
 
 @pytest.mark.parametrize("time", ["dt = 0.01\nsteps = 1_000_000_000_000", "dt = 1e-300\nduration = 1e300"])

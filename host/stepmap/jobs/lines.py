@@ -1,7 +1,7 @@
-"""Where each key of a TOML document stands; tomllib does not say.
+"""Where each key of a TOML document stands; tomllib does not say. And whether it is too deep for tomllib.
 
-The text was read by tomllib before, so it is valid and nothing is checked a second time: the scanner only has to find
-the keys, in tables, arrays of tables, inline tables and arrays, past comments and strings of all four kinds.
+For lines the text was read by tomllib before, so it is valid and nothing is checked a second time: the scanner only has
+to find the keys, in tables, arrays of tables, inline tables and arrays, past comments and strings of all four kinds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,43 @@ STRING = re.compile(
     r'''"""(?:[^\\]|\\.)*?"""(?:"{0,2})|\'\'\'.*?\'\'\'(?:\'{0,2})|"(?:[^"\\]|\\.)*"|\'[^\']*\'''', re.DOTALL
 )
 PLAIN = re.compile(r"[^,\]}#\n]+")  # a number, a date or a bool, up to what ends it
+
+
+# What decides how deep a place of a document is, and strings and comments, in which nothing does.
+STRINGS = (
+    r'"{3}(?:[^"\\]|\\.|"(?!""))*+"{3,5}',
+    r"'{3}(?:[^']|'(?!''))*+'{3,5}",
+    r"""["]{3}|'{3}""",
+    r'"(?:[^"\\\n]|\\.)*+"',
+    r"'[^'\n]*+'",
+)
+ENDLESS = ('"""', "'''", '"', "'")
+TOKEN = re.compile("|".join((*STRINGS, r"#[^\n]*+", r"""[.,\n\[\]{}"']""")), re.DOTALL)
+
+
+def find_depth(text: str, most: int) -> int | None:
+    """The first line, from 1, with a key or value more than about ``most`` names and brackets deep; None where none is.
+
+    In time that grows with the length of the text, which may be anything: where it is no TOML it is read up to there.
+    """
+    outer: list[tuple[int, int]] = []  # base and depth before each bracket that is open
+    base = depth = 0  # depth of what is around this place, and with the names of its key
+    for found in TOKEN.finditer(text):
+        sign = found.group()
+        if sign in ENDLESS:  # tomllib stops there; to look for the end of every one would take the square of the length
+            return None
+        if sign in "[{":
+            outer.append((base, depth))
+            base = depth = depth + 1
+        elif sign in "]}" and outer:
+            base, depth = outer.pop()
+        elif sign == ".":
+            depth += 1
+        elif sign in ",\n":
+            depth = base
+        if depth > most:  # a point of a number counts, so that a key of so many names may have one
+            return text.count("\n", 0, found.start()) + 1
+    return None
 
 
 def find_lines(text: str) -> dict[Key, int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepmap import systems
 from stepmap.arrays import Array
-from stepmap.errors import ConvergenceError, ModelError
+from stepmap.errors import ConvergenceError, JobError, ModelError
 from stepmap.jobs.job import Job, Solver
 from stepmap.jobs.reference import read_reference
 from stepmap.jobs.tables import Table, nearest, read
@@ -19,6 +19,7 @@ from stepmap.jobs.weights import channel_names, input_names, read_limits, read_n
 from stepmap.mechanics import System
 from stepmap.optimal.projection import Method
 from stepmap.simulation import start_pose
+from stepmap.text import printable
 
 NEEDED = {
     "system": "its name in the catalog and its arguments",
@@ -36,7 +37,24 @@ WHOLE = 1e-9  # how far duration/dt may be from a whole number
 
 def load(path: str | os.PathLike[str]) -> Job:
     """The job that a file describes. Raises JobError, with file and line, at the first thing that is wrong."""
-    return parse(read(Path(path)), Path(path).stem)
+    name = job_name(Path(path))
+    return parse(read(Path(path)), name)
+
+
+def job_name(path: Path) -> str:
+    """The name of the job in a file: the file's, without its ending. Raises JobError where it cannot be a folder's."""
+    return require_name(path.stem, str(path))
+
+
+def require_name(name: str, file: str) -> str:
+    """The name, where it can be that of a folder in the build folder; raises JobError where it cannot."""
+    if not name or name.startswith(".") or set(name) & set("/\\") or printable(name) != name:
+        raise JobError(
+            f"a job has the name of its file, and so has its folder: {name!r} begins with a dot, or holds a character "
+            "that no name may have; call the file otherwise",
+            file=file,
+        )
+    return name
 
 
 def parse(root: Table, name: str) -> Job:

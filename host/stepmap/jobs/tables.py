@@ -15,10 +15,12 @@ import numpy as np
 
 from stepmap.errors import JobError
 from stepmap.formula import FormulaError, parse
-from stepmap.jobs.lines import Key, find_lines
+from stepmap.jobs.lines import Key, find_depth, find_lines
 
 T = TypeVar("T")
 PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+LARGEST = 1024 * 1024  # bytes of a file
+DEEPEST = 50  # parts of a key, with those of what it is within
 KINDS: dict[type, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -180,7 +182,8 @@ def read(path: Path) -> Table:
     """The outermost table of a TOML file."""
     file = str(path)
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:  # a pipe, too; of what has no end, no more than is taken
+            content = stream.read(LARGEST + 1)
     except OSError as error:
         raise JobError(f"cannot be read: {error.strerror}", file=file) from None
     return parse_text(content, file)
@@ -195,14 +198,21 @@ def parse_text(content: bytes, file: str, attached: Mapping[str, bytes] | None =
 
 
 def _parse(content: bytes, file: str, attached: Mapping[str, bytes] | None) -> Table:
+    if len(content) > LARGEST:
+        raise JobError(f"has more than {LARGEST} bytes, which no such file needs", file=file)
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise JobError(f"is not UTF-8 text: {error.reason}", file=file, line=line) from None
+    deep = find_depth(text, DEEPEST)
+    if deep is not None:  # tomllib would take the square of it in time and memory
+        raise JobError(
+            f"is nested too deeply: more than {DEEPEST} names and brackets within each other", file=file, line=deep
+        )
     try:
         entries = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also of a number with too many digits
         raise _syntax(str(error), file, text) from None
     table = Table(file, find_lines(text), (), entries, attached)
     for path, value in _floats(entries):
@@ -224,7 +234,8 @@ def _syntax(message: str, file: str, text: str) -> JobError:
     """tomllib's message ends in "(at line 3, column 7)" or "(at end of document)"."""
     reason, _, where = message.partition(" (at ")
     found = re.match(r"line (\d+), column (\d+)", where)
-    line = int(found.group(1)) if found else text.count("\n") + 1
+    end = text.count("\n") + 1 if where else None  # what Python itself says has no place
+    line = int(found.group(1)) if found else end
     column = f" (column {found.group(2)})" if found else ""
     return JobError(f"is not valid TOML: {reason}{column}", file=file, line=line)
 
