@@ -14,7 +14,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,21 @@ def workshop(made: Stage) -> Path:
     return made.folder.with_name(f".{made.name}.pio").resolve()
 
 
+@contextmanager
+def _scratch(made: Stage) -> Iterator[Path]:
+    """A folder for what compilers keep for a moment: they leave it where they are killed, and it holds the key.
+
+    It is always the same one, so that the next build removes what is left of one that was killed itself.
+    """
+    place = made.folder.with_name(f".{made.name}.tmp").resolve()
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(mode=0o700)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def pio(
     made: Stage, generated: Path, choices: Choices, arguments: tuple[str, ...], progress: Progress | None = None
 ) -> str:
@@ -194,8 +210,9 @@ def pio(
         )
     program = "pio" if choices.registry else str(root / "firmware" / "platforms" / "pio")
     command = [program, *arguments, "--project-dir", str(root)]
-    with made.alone():  # objects of two processes at once would be neither's
-        code, output = _run(command, root, _environment(made, generated, choices), progress or (lambda text: None))
+    with made.alone(), _scratch(made) as scratch:  # objects of two processes at once would be neither's
+        environment = _environment(made, generated, choices) | {"TMPDIR": str(scratch)}
+        code, output = _run(command, root, environment, progress or (lambda text: None))
     if code:
         log = "\n".join(output.splitlines()[-TOLD:])
         what = "could not be flashed" if "upload" in arguments else "could not be built"

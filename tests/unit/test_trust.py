@@ -464,3 +464,46 @@ def test_firmware_is_not_run_from_a_folder_that_everybody_can_write_to(tmp_path:
         require_folder(tmp_path / "build", "the build folder", "give another with --build.", group=True)
     tmp_path.chmod(0o775)
     require_folder(tmp_path / "build", "the build folder", "", group=True)  # colleagues share a project
+
+
+def test_what_compilers_keep_for_a_moment_is_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that is cut off leaves nothing, though its compilers are killed; one that was killed, to the next."""
+    from stepmap_hil import build as building
+
+    class CutOffError(Exception):
+        pass
+
+    elsewhere = tmp_path / "tmp"
+    elsewhere.mkdir()
+    monkeypatch.setenv("TMPDIR", str(elsewhere))
+    made = jobs.Stage("build-native", "job", tmp_path, {}, {})
+    left = tmp_path / "job" / ".build-native.tmp"
+    left.mkdir(parents=True)
+    (left / "ccOld.s").write_text("key")
+    seen: list[object] = []
+
+    def progress(_: str) -> None:
+        """While it goes on."""
+        seen.append((stat.S_IMODE(left.stat().st_mode), [path.name for path in left.glob("ccOld*")]))
+        seen.append(variables(f"PLATFORMIO_BUILD_DIR={building.workshop(made)}", "TMPDIR"))
+        raise CutOffError
+
+    generated = Path(__file__).parents[2] / "firmware" / "generated" / "suspended_mass"
+    with pytest.raises(CutOffError):
+        building.build(made, generated, building.Choices("native"), progress)
+    assert seen == [(0o700, []), {str(left)}]
+    assert not left.exists()
+    assert list(elsewhere.iterdir()) == []
+
+
+def variables(mark: str, name: str) -> set[str]:
+    """Values of a variable in the environments of all processes that have another one."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            environment = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if mark in environment:
+            found |= {entry.partition("=")[2] for entry in environment if entry.startswith(f"{name}=")}
+    return found
