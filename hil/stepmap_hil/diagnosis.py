@@ -42,7 +42,7 @@ class Circumstances:
     port: bool = False  # it is a board at a serial port
     believed_late: float = 0.0  # s, that the board makes up for
     late: float = 0.0  # s, that measurements were old
-    faults: Sequence[Fault] = ()
+    faults: Sequence[Fault] = ()  # that happened, with the seconds for which they did
     errors: PlantErrors = field(default_factory=PlantErrors)
 
 
@@ -240,11 +240,10 @@ def _remedy(reason: Reason, how: Circumstances) -> str:
 def _injected(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:
     for fault in how.faults:
         after = found.time - fault.at
-        lasts = fault.seconds if math.isfinite(fault.seconds) else 0.0
-        if fault.kind not in UPLOADS and -found.controller.program.period <= after <= lasts + NEAR_S:
+        if fault.kind not in UPLOADS and -found.controller.program.period <= after <= fault.seconds + NEAR_S:
             where = f" in {', '.join(fault.channels)}" if fault.channels else ""
             since = f"{max(after, 0.0):.2f} s before"
-            yield Suspect(100 - after, f"the injected fault {fault.kind}{where}, which began {since}")
+            yield Suspect(100 - min(after, NEAR_S), f"the injected fault {fault.kind}{where}, which began {since}")
 
 
 def _deadlines(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:
@@ -292,12 +291,23 @@ def _one_channel(found: Diagnosis) -> Iterator[Suspect]:
 
 def _missing(found: Diagnosis) -> Iterator[Suspect]:
     rows = [look.row for look in found.recent()]
+    together: dict[tuple[bool, ...], list[str]] = {}  # by the ticks at which they were missing
     for k, name in enumerate(found.channels):
-        unseen = sum(not (row.measured and row.valid >> k & 1) for row in rows)
-        if 4 * unseen > len(rows):
+        unseen = tuple(not (row.measured and row.valid >> k & 1) for row in rows)
+        together.setdefault(unseen, []).append(name)
+    for unseen, names in together.items():
+        if 4 * sum(unseen) > len(rows):
             yield Suspect(
-                70, f"{name} was missing in {unseen} of the last {len(rows)} ticks: occluded, or lost on the line"
+                70,
+                f"{_all_of(names, found.channels)} missing in {sum(unseen)} of the last {len(rows)} ticks: occluded, "
+                "or lost on the line",
             )
+
+
+def _all_of(names: Sequence[str], channels: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} was"
+    return "all channels were" if len(names) == len(channels) else f"{', '.join(names)} were"
 
 
 def _differences(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:

@@ -6,7 +6,7 @@ A fault file is TOML with one table [[fault]] for each; examples/faults has one 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,11 +72,18 @@ class Fault:
         return self.at - 1e-9 <= time < self.at + self.seconds - 1e-9
 
 
-def read_faults(file: Path) -> tuple[Fault, ...]:
-    """The faults of a file in the order of their time; raises JobError with the line of what is wrong."""
+def read_faults(file: Path, channels: Sequence[str] | None = None, axes: int | None = None) -> tuple[Fault, ...]:
+    """The faults of a file in the order of their time; raises JobError with the line of what is wrong.
+
+    With the ``channels`` of a job and its number of ``axes`` with motors: also where a fault is about others.
+    """
     root = read(file)
     root.only(("fault",))
-    found = [_fault(table) for table in root.tables("fault")]
+    tables = root.tables("fault")
+    found = [_fault(table) for table in tables]
+    for table, fault in zip(tables, found, strict=True):
+        for key, problem in _unknown(fault, channels, axes):
+            raise table.error(problem, key)
     if not found:
         raise root.error("has no [[fault]]")
     return tuple(sorted(found, key=lambda fault: fault.at))
@@ -213,8 +220,14 @@ class Result:
 def require_known(faults: Sequence[Fault], channels: Sequence[str], axes: int) -> None:
     """Raises where a fault is about something the job does not have."""
     for fault in faults:
-        for name in fault.channels:
-            if name not in channels:
-                raise ModelError(f"faults: no channel is called {name!r}; there are {', '.join(channels)}")
-        if fault.kind in MOTORS and not 0 <= fault.axis < axes:
-            raise ModelError(f"faults: there is no axis {fault.axis}; this job has {axes} with motors")
+        for _, problem in _unknown(fault, channels, axes):
+            raise ModelError(f"faults: {problem}")
+
+
+def _unknown(fault: Fault, channels: Sequence[str] | None, axes: int | None) -> Iterator[tuple[str, str]]:
+    """What a fault is about and the job does not have: the key, and what is wrong."""
+    for name in fault.channels if channels is not None else ():
+        if channels is not None and name not in channels:
+            yield "channels", f"no channel is called {name!r}; there are {', '.join(channels)}"
+    if axes is not None and fault.kind in MOTORS and not 0 <= fault.axis < axes:
+        yield "axis", f"there is no axis {fault.axis}; this job has {axes} with motors"

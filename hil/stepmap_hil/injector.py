@@ -40,6 +40,8 @@ class Injector:
 
     def __post_init__(self) -> None:
         self._rules: dict[int, Rule] = {}
+        self._seen: dict[int, int] = {}  # hits when last looked at
+        self._until: dict[int, float] = {}  # time of the last hit
         for fault in self.given:
             self.add(fault)
 
@@ -57,6 +59,7 @@ class Injector:
         """Faults that begin now."""
         for fault in self.asked():
             self.add(replace(fault, at=time))
+        self._note(time)
         before = self.active
         self.active = [
             k
@@ -77,7 +80,24 @@ class Injector:
     @property
     def happened(self) -> list[bool]:
         """Of each fault, whether anything has come of it: frames it is about have passed, or it has begun."""
-        return [self.hits[k] > 0 if k not in self._rules else self._rules[k].hits > 0 for k in range(len(self.faults))]
+        return [self._hits(k) > 0 for k in range(len(self.faults))]
+
+    def acted(self) -> list[Fault]:
+        """The faults that have happened, each with the seconds from its begin to the last time it did anything."""
+        return [
+            replace(fault, seconds=max(self._until.get(k, fault.at) - fault.at, 0.0))
+            for k, fault in enumerate(self.faults)
+            if self._hits(k)
+        ]
+
+    def _hits(self, k: int) -> int:
+        return self._rules[k].hits if k in self._rules else self.hits[k]
+
+    def _note(self, time: float) -> None:
+        """Keeps for which faults there was something to do since the last tick."""
+        for k in range(len(self.faults)):
+            if self._hits(k) > self._seen.get(k, 0):
+                self._seen[k], self._until[k] = self._hits(k), time
 
     @property
     def cut(self) -> bool:

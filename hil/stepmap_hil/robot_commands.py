@@ -25,6 +25,7 @@ from stepmap_hil.kinect_eye import write_background
 from stepmap_hil.operators import Terminal
 from stepmap_hil.priority import keep_time
 from stepmap_hil.rig import RigFile, read_rig, replace_camera
+from stepmap_hil.run import MOST_SEED
 from stepmap_hil.settings import read_settings
 
 FRAMES = 20  # of the empty scene, and of the ball at a place
@@ -34,7 +35,7 @@ EMPTY = "empty"
 def robot(
     file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")],
     rig: Annotated[Path | None, typer.Option(metavar="FILE", help="Where its rig file goes.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the camera's noise.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of the camera's noise.")] = 1,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
     """Be a robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism by the clock, a Kinect's frames.

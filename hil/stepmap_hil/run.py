@@ -46,6 +46,7 @@ from stepmap_hil.words import Words
 
 Say = Callable[[str], None]
 MODES = ("lockstep", "realtime")
+MOST_SEED = 2**53 - 1  # numbers of JSON are exact up to there
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Rig:
         return self.job.steps if self.ticks is None else self.ticks
 
     def circumstances(self, faults: Sequence[Fault] = ()) -> Circumstances:
-        """What a diagnosis has to know; `faults` with those by hand."""
+        """What a diagnosis has to know; `faults` are those that happened, with those by hand."""
         return Circumstances(
             mode=self.mode,
             plant=self.file.plant,
@@ -243,7 +244,7 @@ def _run(
             bench.prepare()
             say("running")
             run = bench.go(rig.planned, watch)
-    diagnose(controller, run, rig.circumstances(() if injector is None else injector.faults))
+    diagnose(controller, run, rig.circumstances(() if injector is None else injector.acted()))
     return run
 
 

@@ -145,6 +145,22 @@ def test_faults_of_what_is_not_there_are_refused(fault: Fault, told: str) -> Non
         closed_loop(replace(rig(ticks=1), faults=(fault,)), None, quiet)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[[fault]]\nkind = "stuck"\naxis = 99\n', "faults.toml:3: fault[1].axis: there is no axis 99; this job has 2"),
+        ('[[fault]]\nkind = "jump"\nchannels = ["x"]\n', "faults.toml:3: fault[1].channels: no channel is called 'x'"),
+    ],
+)
+def test_faults_of_what_is_not_there_are_told_with_their_line(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "faults.toml"
+    file.write_text(text)
+    with pytest.raises(JobError) as caught:
+        read_faults(file, ["mass.x", "mass.y"], 2)
+    assert told in str(caught.value)
+    assert read_faults(file)  # of any job
+
+
 class Loop:
     """A port whose other end sends everything back."""
 
