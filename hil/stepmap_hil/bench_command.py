@@ -29,7 +29,7 @@ from stepmap_hil import results, runs, sensors
 from stepmap_hil import run as running
 from stepmap_hil.bench_progress import part_done, progress
 from stepmap_hil.faults import offered as by_hand_faults
-from stepmap_hil.faults import read_faults, require_known
+from stepmap_hil.faults import read_faults
 from stepmap_hil.flash import flash_emulated
 from stepmap_hil.live_watch import live as live_page
 from stepmap_hil.logbook import STOPPED, Run
@@ -65,7 +65,7 @@ def bench(
     ] = None,
     port: Annotated[str | None, typer.Option(help="Serial port of a real board, flashed with this job.")] = None,
     sensor: Annotated[SensorName | None, typer.Option(help="What sees the plant. Usually as the job says.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=running.MOST_SEED, help="Of all noise.")] = 1,
     mode: Annotated[Mode, typer.Option(help="As fast as the board goes, or by the clock.")] = Mode.LOCKSTEP,
     seconds: Annotated[
         float | None, typer.Option(help="How long it runs. Longer than the plan: the end of the plan is held.")
@@ -101,10 +101,12 @@ def bench(
         settings = read_settings(file)
         if sensor is not None:
             settings = replace(settings, sensor=sensor.value)
-        wrong = read_faults(faults) if faults is not None else ()
+        if place_of_runs is not None:
+            runs.require_place(place_of_runs, "--runs")
+        channels = [name for name, _ in job.system.sensor_channels]
+        wrong = read_faults(faults, channels, len(job.system.kinematic)) if faults is not None else ()
         place = read_rig(rig_file) if rig_file is not None else RigFile()
         _require_possible(place, faults)
-        require_known(wrong, [name for name, _ in job.system.sensor_channels], len(job.system.kinematic))
         board_name = board.value if board is not None else place.board or "native"
         require_counts(job.system, board_name)
         port, key = port or place.port, key or place.key
@@ -134,16 +136,17 @@ def bench(
         live_page(f"{job.name} on {board_name}", job, controller, offered, clock=timing == "realtime")
         if live
         else nullcontext(Onlooker()) as onlooker,
-        _kept(place_of_runs or runs.folder(build, job.name), board_name, about) as kept,
+        _kept(build, place_of_runs, board_name, about) as kept,
     ):
         rig = _flashed(rig, kept.scratch)
-        with Recorder(kept.recording, rig.about(), source.attachments()) as recorder:
-            with progress("closed loop", ticks, controller) as told, recorder.telling_why():
+        with Recorder(kept.recording, rig.about(), source.attachments()) as recorder, recorder.telling_why():
+            with progress("closed loop", ticks, controller) as told:
                 if place.real:
                     with Unattended() if unattended else Terminal() as operator:
                         closed = running.real_robot(rig, operator, recorder, told, onlooker)
                 else:
                     closed = running.closed_loop(rig, recorder, onlooker.say, told, onlooker)
+            results.conclude(recorder, closed, results.early_facts(rig))
             _require_recorded(recorder)
             opened = None
             if compare and not closed.broken:
@@ -151,7 +154,7 @@ def bench(
                 with working("open loop"):
                     opened = running.open_loop(other, lambda text: None)
             known = results.facts(rig, kept.scratch / "count")
-            results.complete(recorder, closed, opened, known)
+            results.complete(recorder, opened, known)
         _require_recorded(recorder)
         with working("drawing"):
             summary = results.write(kept.path, controller, closed, opened, known)
@@ -204,16 +207,19 @@ def _verdict(closed: Run, summary: Mapping[str, Any]) -> tuple[str, str]:
 
 
 @contextmanager
-def _kept(place: Path, board: str, about: Mapping[str, Any]) -> Iterator[runs.OpenRun]:
-    """The folder of the run. What was recorded of one that is cut off stays there; says where."""
+def _kept(build: Path, place: Path | None, board: str, about: Mapping[str, Any]) -> Iterator[runs.OpenRun]:
+    """The folder of the run. What was recorded of one that is cut off stays there; says where.
+
+    Links lead to the runs of the build folder, not to those in a place of the user's.
+    """
     kept = None
     try:
-        with runs.begin(place, board, about) as kept:
+        with runs.begin(place or runs.folder(build, about["job"]), board, about) as kept:
             yield kept
     except BaseException:
         if kept is not None and not kept.ended and kept.recording.exists():
-            runs.lead_aborted(kept)
-            complain(f"what was recorded is in {kept.recording}; aborted.mcap leads there", kind="note")
+            leads = place is None and runs.lead_aborted(build, about["job"], kept)
+            complain(f"what was recorded is in {kept.recording}{'; aborted.mcap leads there' * leads}", kind="note")
         raise
 
 

@@ -6,6 +6,7 @@ What was written before the disk was full, or before a crash, can be read.
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap.writer import CompressionType, Writer
 
 from stepmap.errors import DamagedError, ModelError
+from stepmap.files import open_file
 from stepmap.text import printable
 
 KINDS: dict[type, dict[str, Any]] = {
@@ -152,10 +154,10 @@ def read(path: Path) -> Recording:
     """
     made = Recording({}, {}, [])
     try:
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise DamagedError(f"{path} has {size} bytes, and recordings have {LARGEST} at most")
-        with path.open("rb") as file:
+        with open_file(path, links=True) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > LARGEST:
+                raise DamagedError(f"{path} has {size} bytes, and recordings have {LARGEST} at most")
             records = StreamReader(file, emit_chunks=True, record_size_limit=max(size, 1)).records
             for part in _quietly(_whole(records, path)):
                 if isinstance(part, Metadata):

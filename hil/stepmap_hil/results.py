@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from stepmap.files import write_whole
 from stepmap.report import Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_hil import figures
@@ -15,11 +16,16 @@ from stepmap_hil.instructions import instructions
 from stepmap_hil.logbook import Run
 from stepmap_hil.record import Recorder
 from stepmap_hil.run import Rig
-from stepmap_hil.summary import comparison, series, summarize
+from stepmap_hil.summary import comparison, moving, series, summarize
 
 
 def facts(rig: Rig, scratch: Path) -> dict[str, Any]:
     """What the summary says about the firmware, and about how it was run."""
+    return {**early_facts(rig), "instructions_per_tick": instructions(rig.controller, rig.firmware.board, scratch)}
+
+
+def early_facts(rig: Rig) -> dict[str, Any]:
+    """The same without what takes time to find out."""
     built = rig.firmware.summary
     return {
         "seed": rig.seed,
@@ -30,39 +36,46 @@ def facts(rig: Rig, scratch: Path) -> dict[str, Any]:
         "flashed_seconds": None if rig.flashed is None else round(rig.flashed.seconds, 3),
         "flash_bytes": built.get("flash_bytes"),
         "ram_bytes": built.get("ram_bytes"),
-        "instructions_per_tick": instructions(rig.controller, rig.firmware.board, scratch),
+        "instructions_per_tick": None,
     }
 
 
-def complete(recorder: Recorder, closed: Run, opened: Run | None, known: Mapping[str, Any]) -> None:
-    """Adds to a recording what is known only at the end."""
-    for row in opened.rows if opened is not None else ():
-        recorder.write("/open_loop", row.time, **vars(row))
+def conclude(recorder: Recorder, closed: Run, known: Mapping[str, Any]) -> None:
+    """Adds to a recording how its run ended: at once, as whatever is done afterwards may be cut off."""
     results = json.dumps([asdict(result) for result in closed.results])
     told = {"ended": closed.ended, "results": results, "misses": str(closed.misses), "facts": json.dumps(dict(known))}
     stop = None if closed.stop is None else asdict(closed.stop)
     recorder.add("end", {**told, "suspects": json.dumps(closed.suspects), "stop": json.dumps(stop)})
 
 
+def complete(recorder: Recorder, opened: Run | None, known: Mapping[str, Any]) -> None:
+    """Adds to a recording what is known only later: the run to compare with, and all facts."""
+    for row in opened.rows if opened is not None else ():
+        recorder.write("/open_loop", row.time, **vars(row))
+    recorder.add("facts", {"facts": json.dumps(dict(known))})
+
+
 def write(
     folder: Path, controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """summary.json, pictures and report.html."""
+    """summary.json, pictures and report.html, in this order; each is whole or not there."""
     from stepmap import plots
 
-    mine, other = series(controller, closed), series(controller, opened) if opened is not None else None
+    mine = series(controller, closed)
+    other = series(controller, opened) if opened is not None and moving(opened) else None
     summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)})
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / "summary.json").write_text(text + "\n")
+    write_whole(folder / "summary.json", text + "\n", links=False)
     drawn = figures.draw(controller, mine, other)
     pictures = []
     for name, figure in drawn.items():
-        (folder / f"{name}.png").write_bytes(plots.render(figure, "png"))
-        (folder / f"{name}.svg").write_bytes(picture := plots.render(figure, "svg"))
+        write_whole(folder / f"{name}.png", plots.render(figure, "png"), links=False)
+        write_whole(folder / f"{name}.svg", picture := plots.render(figure, "svg"), links=False)
         pictures.append(Picture(figures.CAPTIONS[name], picture))
     events = [(f"{at:.2f} s", what) for at, what in closed.events]
     section = Section("The run", _introduction(summary), table(summary), pictures, events, "Events")
-    (folder / "report.html").write_text(page(f"{closed.job} on {closed.board}", [section], outcome(summary)))
+    told = page(f"{closed.job} on {closed.board}", [section], outcome(summary))
+    write_whole(folder / "report.html", told, links=False)
     return summary
 
 

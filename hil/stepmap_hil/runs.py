@@ -3,6 +3,9 @@
 A folder holds the recording, pictures, summary.json, the report, and ``run.json`` with the verdict. ``runs/latest``
 leads to the last run that left a report, ``<build>/<job>/bench`` leads there too, and ``<build>/<job>/aborted.mcap`` to
 the recording of the last run that was cut off. A run that goes on holds a lock, and one that was killed does not.
+
+Folders may be among them that are somebody else's, or came from elsewhere: only what is a run is listed or removed, and
+nothing is written through links.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,15 +24,20 @@ from pathlib import Path
 from typing import Any
 
 from stepmap.errors import DamagedError, ModelError
-from stepmap.files import write_whole
+from stepmap.files import overwrite, read_file, write_whole
 from stepmap.lock import alone, try_alone
 from stepmap_hil.record import read
 
 RUNS, LATEST, ABOUT, RECORDING = "runs", "latest", "run.json", "run.mcap"
-LOCK, SCRATCH, GONE = ".lock", ".scratch", ".pruned-"
+SUMMARY, LOCK, SCRATCH, GONE = "summary.json", ".lock", ".scratch", ".pruned-"
 FORMAT = "stepmap-run-1"
 DATE = "%Y%m%dT%H%M%SZ"
 NAME = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]+-\d+")
+REMOVED = re.compile(rf"{re.escape(GONE)}\d+-{NAME.pattern}")
+BEGUN = re.compile(rf"{re.escape(LOCK)}|{re.escape(SCRATCH)}|{re.escape(RECORDING)}|\.?{re.escape(ABOUT)}(\..*)?")
+"""What there is in the folder of a run that was killed before it could say what it is, or whose disk was full."""
+MOST = 64 * 1024  # bytes of run.json and of other small files
+LONGEST = 4000  # characters of a reason: that of a build that failed has a log in it
 RUNNING, PASSED, FAILED, STOPPED = "running", "passed", "failed", "stopped"
 ABORTED, KILLED, UNKNOWN = "aborted", "killed", "unknown"
 
@@ -36,6 +45,12 @@ ABORTED, KILLED, UNKNOWN = "aborted", "killed", "unknown"
 def folder(build: Path, job: str) -> Path:
     """Where the runs of a job are."""
     return build / job / RUNS
+
+
+def require_place(place: Path, option: str) -> None:
+    """Raises where something is in the place of a folder."""
+    if place.exists() and not place.is_dir():
+        raise ModelError(f"{option}: {place} is not a folder")
 
 
 # A run that is being made
@@ -74,7 +89,7 @@ class OpenRun:
         return True
 
     def _write(self, verdict: str, reason: str, ticks: int) -> None:
-        self.about |= {"verdict": verdict, "reason": reason, "ticks": ticks}
+        self.about |= {"verdict": verdict, "reason": reason[:LONGEST], "ticks": ticks}
         _write_about(self.path, self.about)
 
 
@@ -86,8 +101,7 @@ def begin(place: Path, board: str, about: Mapping[str, Any]) -> Iterator[OpenRun
         sweep(place)
         date = datetime.now(UTC).strftime(DATE)
         made = OpenRun(_fresh(place, f"{date}-{board}"), {"format": FORMAT, "begun": date, "board": board, **about})
-        handle = try_alone(made.path / LOCK)
-        assert handle is not None  # nobody knows of it yet
+        handle = _hold(made.path)
     try:
         made._write(RUNNING, "", 0)
         made.scratch.mkdir()
@@ -100,6 +114,17 @@ def begin(place: Path, board: str, about: Mapping[str, Any]) -> Iterator[OpenRun
         shutil.rmtree(made.scratch, ignore_errors=True)
         (made.path / LOCK).unlink(missing_ok=True)
         os.close(handle)
+
+
+def _hold(path: Path) -> int:
+    """The lock of a new folder, which goes where there can be none."""
+    try:
+        handle = try_alone(path / LOCK)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    assert handle is not None  # nobody knows of it yet
+    return handle
 
 
 def why(error: BaseException) -> str:
@@ -124,30 +149,40 @@ def _alone(place: Path) -> Any:
 def _write_about(path: Path, about: Mapping[str, Any]) -> None:
     text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
     try:
-        write_whole(path / ABOUT, text)
-    except OSError:  # a full disk has room where the file already is
-        (path / ABOUT).write_text(text)
+        write_whole(path / ABOUT, text, links=False)
+    except OSError:
+        if not (path / ABOUT).exists():
+            raise
+        # A full disk has room where the file already is.
+        overwrite(path / ABOUT, text.encode())
 
 
 def _ticks(recording: Path) -> int | None:
-    """Ticks of a run that were recorded; None where nothing was."""
+    """Ticks of a run that were recorded, until the board ended it; None where nothing was."""
+    from stepmap_hil.judge import MOVING  # takes a while, and lists of runs do without
+
     try:
         found = read(recording)
     except (ModelError, DamagedError):
         return None
-    return sum(bool(entry.content.get("running")) for entry in found.of("/tick")) if found.entries else None
+    if not found.entries:
+        return None
+    ticks = [entry.content for entry in found.of("/tick")]
+    return sum(tick.get("running") is True and tick.get("state") in MOVING for tick in ticks)
 
 
 def sweep(place: Path) -> None:
     """Clears up after processes that were killed: verdicts for what they recorded, nothing else stays."""
-    for path in place.glob(f"{GONE}*"):
-        shutil.rmtree(path, ignore_errors=True)
     for path in place.iterdir():
-        if path.is_symlink() or not NAME.fullmatch(path.name) or _about(path).get("verdict", RUNNING) != RUNNING:
+        if REMOVED.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)  # a link is left alone
+    for path in place.iterdir():
+        if not _is_run(path) or _about(path).get("verdict", RUNNING) != RUNNING:
             continue
-        if (path / "summary.json").exists() and not (path / ABOUT).exists():
-            continue  # put there by someone
-        handle = try_alone(path / LOCK)
+        try:
+            handle = try_alone(path / LOCK)
+        except OSError:  # in a folder of somebody else
+            continue
         if handle is None:
             continue  # it goes on
         try:
@@ -179,7 +214,7 @@ def point(place: Path, name: str) -> None:
     try:
         _link(place / LATEST, name)
     except OSError:
-        write_whole(place / LATEST, f"{name}\n")
+        write_whole(place / LATEST, f"{name}\n", links=False)
 
 
 def _link(link: Path, target: str) -> None:
@@ -198,22 +233,25 @@ def lead(build: Path, job: str) -> None:
     """Lets ``<build>/<job>/bench`` lead to the latest run. A folder that an older version left becomes a run."""
     place, link = folder(build, job), build / job / "bench"
     with _alone(place):
-        if link.is_dir() and not link.is_symlink():
+        if link.is_dir() and not link.is_symlink() and _json(link / SUMMARY):
             _adopt(place, link)
         if link.is_symlink() or not link.exists():
             with suppress(OSError):  # no links here
                 _link(link, f"{RUNS}/{LATEST}")
 
 
-def lead_aborted(run: OpenRun) -> None:
-    """Lets ``<build>/<job>/aborted.mcap`` lead to the recording of a run that was cut off."""
-    with suppress(OSError):
-        _link(run.path.parents[1] / "aborted.mcap", f"{RUNS}/{run.path.name}/{RECORDING}")
+def lead_aborted(build: Path, job: str, run: OpenRun) -> bool:
+    """Whether ``<build>/<job>/aborted.mcap`` leads to the recording of this run, which was cut off, from now on."""
+    try:
+        _link(build / job / "aborted.mcap", f"{RUNS}/{run.path.name}/{RECORDING}")
+    except OSError:  # no links here
+        return False
+    return True
 
 
 def _adopt(place: Path, old: Path) -> None:
     """Makes a run of a folder that held the last one before every run had its own."""
-    found = _json(old / "summary.json")
+    found = _json(old / SUMMARY)
     date = datetime.fromtimestamp(old.stat().st_mtime, UTC).strftime(DATE)
     board = re.sub(r"[^a-z0-9]", "", str(found.get("board", ""))) or "board"
     path = _fresh(place, f"{date}-{board}")
@@ -227,7 +265,7 @@ def latest(place: Path) -> Path | None:
     """The latest run in a folder of runs."""
     link = place / LATEST
     try:
-        name = os.readlink(link) if link.is_symlink() else link.read_text().strip()
+        name = os.readlink(link) if link.is_symlink() else read_file(link, MOST).decode().strip()
     except (OSError, ValueError):
         return None
     return place / name if _is_name(name) and (place / name).is_dir() else None
@@ -250,12 +288,49 @@ class Known:
 
 def known(place: Path) -> list[Known]:
     """The runs of a folder, oldest first; those of processes that were killed have their verdict then."""
-    if not place.is_dir():
+    if not holds_runs(place):
         return []
     with _alone(place):
         sweep(place)
-    found = [path for path in place.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."]
+    found = [path for path in _inside(place) if _is_run(path)]
     return sorted((_known(path) for path in found), key=lambda run: (run.begun, run.path.name))
+
+
+def holds_runs(place: Path) -> bool:
+    """Whether there are runs in a folder, or what is left of one."""
+    return any(_is_run(path) or REMOVED.fullmatch(path.name) for path in _inside(place))
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a folder is that of a run, and not one of somebody else among them.
+
+    It says so in run.json. One that says nothing was killed as it began, or had no room left on the disk, and holds
+    nothing but what is there then: no recording before run.json.
+    """
+    if not NAME.fullmatch(path.name) or path.is_symlink() or not path.is_dir():
+        return False
+    if not all(_is_file_or_none(path / name) for name in (LOCK, ABOUT)):
+        return False
+    about = _about(path)
+    if about:
+        return about.get("format") == FORMAT
+    names = {inner.name for inner in _inside(path)}
+    return all(map(BEGUN.fullmatch, names)) and (RECORDING not in names or ABOUT in names)
+
+
+def _is_file_or_none(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+
+
+def _inside(path: Path) -> list[Path]:
+    """What is in a folder; nothing where it is none, or not to be looked into."""
+    try:
+        return sorted(path.iterdir())
+    except OSError:
+        return []
 
 
 def _known(path: Path) -> Known:
@@ -265,7 +340,7 @@ def _known(path: Path) -> Known:
     return Known(
         path,
         str(about.get("begun", path.name)),
-        str(about.get("verdict", UNKNOWN)),
+        str(about.get("verdict", UNKNOWN if about else RUNNING)),  # one that has just begun says nothing yet
         str(about.get("reason", "")),
         ticks if isinstance(ticks, int) else 0,
         size,
@@ -334,7 +409,7 @@ def _about(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_file(path, MOST))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -11,9 +11,11 @@ import typer
 
 from stepmap.cli.output import console, grid
 from stepmap.errors import ModelError
+from stepmap.jobs.read import job_name, require_name
 from stepmap_hil import runs as kept
 from stepmap_hil.runs import Known
 
+USUAL = Path("build")
 HEADINGS = ("run", "verdict", "ticks", "size", "")
 
 
@@ -25,12 +27,13 @@ def runs(
         int | None, typer.Option(metavar="KEEP", min=0, help="Remove all but the newest KEEP runs of each job.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before runs are removed.")] = False,
-    build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
+    build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = USUAL,
 ) -> None:
     """List the runs of the bench, oldest first: name, verdict, ticks, size, and why it ended.
 
     With --prune old ones are removed, after a question. The latest run and those that go on stay.
     """
+    _require_build(build)
     places = _places(job, build)
     if prune is not None:
         _prune([run for place in places for run in kept.prunable(place, prune)], yes)
@@ -44,11 +47,17 @@ def runs(
         console().print(f"no runs in {build}", soft_wrap=True)
 
 
+def _require_build(build: Path) -> None:
+    """Raises where there is no build folder; that of this project may not be there yet."""
+    if not build.is_dir() and (build.exists() or build != USUAL):
+        raise ModelError(f"--build: {build} is not a folder")
+
+
 def _places(job: str | None, build: Path) -> list[Path]:
     if job is None:
-        return sorted(path for path in build.glob(f"*/{kept.RUNS}") if path.is_dir())
-    place = kept.folder(build, Path(job).stem if job.endswith(".toml") else Path(job).name)
-    if not place.is_dir():
+        return sorted(path for path in build.glob(f"*/{kept.RUNS}") if kept.holds_runs(path))
+    place = kept.folder(build, job_name(Path(job)) if job.endswith(".toml") else require_name(Path(job).name, job))
+    if not kept.holds_runs(place):
         raise ModelError(f"{job}: has no runs in {build}; stepmap bench makes one")
     return [place]
 

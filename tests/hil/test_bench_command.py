@@ -19,6 +19,7 @@ import serial
 from stepmap_hil import runs
 from stepmap_hil.record import read
 from stepmap_hil.replay import story
+from stepmap_hil.summary import moving
 from tests.hil.commands import NewRuns, Started, build_folder, command, run, running, started
 from tests.hil.rigs import FAULTS
 from tests.pil.built import JOB, firmware
@@ -220,7 +221,76 @@ def check_aborted(build: Path, code: int, complaints: str, why: str) -> None:
     assert (last.verdict, why in last.reason, last.ticks > 5) == (runs.ABORTED, True, True)
 
 
+# Options
+
+
+@pytest.mark.parametrize("name", ["bench", "robot"])
+def test_a_seed_that_no_recording_could_hold(name: str, tmp_path: Path) -> None:
+    code, _, complaints = run(
+        [sys.executable, "-m", "stepmap.cli", name, str(tmp_path / "job.toml"), "--seed", str(2**53)]
+    )
+    assert code == 2
+    assert "--seed" in complaints
+
+
+def test_a_file_where_runs_are_to_go(built: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    code, _, complaints = run(command(built, "--runs", str(tmp_path / "runs")))
+    assert (code, complaints) == (2, f"stepmap: error: --runs: {tmp_path / 'runs'} is not a folder\n")
+
+
 # Ctrl-C
+
+LATE = """
+import os, signal, sys
+from stepmap.cli import main
+from stepmap_hil import run as running
+
+compare = running.open_loop
+
+def interrupted(*given):
+    os.kill(os.getpid(), signal.SIGINT)
+    return compare(*given)
+
+running.open_loop = interrupted
+main()
+"""
+
+
+def interrupted_late(words: list[str]) -> str:
+    """Complaints of a bench that is interrupted while it does the run to compare with."""
+    code, _, complaints = run([sys.executable, "-c", LATE, *words[3:]])
+    assert (code, "Traceback" in complaints) == (1, False), complaints
+    assert complaints.splitlines()[-1] == "stepmap: error: interrupted"
+    return complaints
+
+
+def test_how_a_run_ended_is_kept_whatever_comes_afterwards(built: Path) -> None:
+    """The board has stopped it; that is worth more than that the comparison is missing."""
+    complaints = interrupted_late(command(built, "--seconds", "3", "--faults", str(FAULTS / "wrong_object.toml")))
+    assert complaints.splitlines()[-2].endswith("; aborted.mcap leads there")
+    left = built / "suspended_mass" / "aborted.mcap"
+    told = story(left)
+    assert told.closed.ended.startswith("stopped: measurements stayed implausible at tick")
+    assert told.closed.stop is not None
+    assert told.closed.suspects[0].startswith("the injected fault jump in mass.x")
+    assert [result.ok for result in told.closed.results] == [True]
+    assert (told.opened, told.facts["planned_ticks"]) == (None, 90)
+    assert read(left).about["aborted"] == {"why": "interrupted"}
+    last = runs.known(built / "suspended_mass" / "runs")[-1]
+    assert (last.verdict, last.reason, last.ticks) == (runs.ABORTED, "interrupted", len(moving(told.closed)))
+
+
+def test_a_run_that_went_to_its_end_did_so_whatever_comes_afterwards(built: Path, tmp_path: Path) -> None:
+    """In a place of its own, beside which nothing is put."""
+    place = tmp_path / "runs"
+    complaints = interrupted_late(command(built, "--seconds", "1", "--runs", str(place)))
+    (last,) = runs.known(place)
+    assert complaints.splitlines()[-2] == f"stepmap: note: what was recorded is in {last.path / 'run.mcap'}"
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    told = story(last.path / "run.mcap")
+    assert (told.closed.ended, last.ticks, len(moving(told.closed))) == ("", 30, 30)
+
 
 DRAWN = "ft2font"  # a library of the plots, which are made after everything else
 

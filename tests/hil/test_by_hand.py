@@ -98,7 +98,7 @@ def test_recordings_replay(name: str, tmp_path: Path) -> None:
     path, made = tmp_path / "run.mcap", rig(ticks=60)
     with Recorder(path, made.about(), source().attachments()) as recorder:
         done = closed_loop(made, recorder, quiet, None, Hand({AT: name}))
-        results.complete(recorder, done, None, FACTS)
+        results.conclude(recorder, done, FACTS)
     recorded = story(path)
     assert recorded.closed.results == done.results
     assert recorded.closed.digest() == done.digest()

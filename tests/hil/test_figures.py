@@ -29,7 +29,8 @@ def record(path: Path, *, opened: bool, ticks: int | None = None) -> Path:
     made = rig(ticks=ticks)
     with Recorder(path, made.about(), source().attachments()) as recorder:
         run = closed_loop(made, recorder, quiet)
-        results.complete(recorder, run, open_loop(made, quiet) if opened else None, FACTS)
+        results.conclude(recorder, run, FACTS)
+        results.complete(recorder, open_loop(made, quiet) if opened else None, FACTS)
     return path
 
 

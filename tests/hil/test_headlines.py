@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from functools import cache
@@ -181,6 +182,30 @@ def test_blindness_is_told_with_its_length() -> None:
     assert causes[0].startswith("the injected fault occluded")
 
 
+def test_a_fault_that_still_acts_is_a_suspect_however_long_ago_it_began(tmp_path: Path) -> None:
+    """It has a count of frames, and no length of time. All channels come in one frame, and are missing together."""
+    file = tmp_path / "faults.toml"
+    file.write_text('[[fault]]\nkind = "dropped"\nvalue = 0.6\ncount = 1000\n')
+    run = closed_loop(rig(faults=file, ticks=150), None, quiet)
+    assert run.stop is not None
+    first, second, *others = run.suspects
+    found = re.fullmatch(r"the injected fault dropped, which began ([\d.]+) s before", first)
+    assert found is not None, first
+    assert float(found[1]) > 3
+    assert re.match(r"all channels were missing in \d+ of the last 16 ticks: ", second)
+    assert not any("missing" in text for text in others)
+
+
+def test_a_fault_that_ended_long_before_is_no_suspect(tmp_path: Path) -> None:
+    file = tmp_path / "faults.toml"
+    lost = '[[fault]]\nkind = "dropped"\ncount = 3\n'
+    file.write_text(lost + '[[fault]]\nkind = "jump"\nat = 3.0\nfor = 1.0\nchannels = ["mass.x"]\n')
+    run = closed_loop(rig(faults=file, ticks=120), None, quiet)
+    injected = [text for text in run.suspects if "injected" in text]
+    assert len(injected) == 1
+    assert injected[0].startswith("the injected fault jump in mass.x")
+
+
 def test_a_restart_is_called_so() -> None:
     told, causes = ended("reset")
     assert "the board restarted in the middle of the run" in told
@@ -280,3 +305,23 @@ def test_the_report_begins_with_what_happened(tmp_path: Path) -> None:
     assert "Injected faults: 1, all taken as expected." in page
     assert "differs from the model the board knows: mass = 0.11" in page
     assert "likely cause" in page
+
+
+def test_files_of_a_report_take_the_place_of_others(tmp_path: Path) -> None:
+    """None is written in place: what has another name, too, or is linked to, stays; an error names the file."""
+    controller, other, linked = solution()[1], tmp_path / "other", tmp_path / "linked"
+    for name in ("summary.json", "tracking.png", "report.html"):
+        (tmp_path / name).write_text("old")
+    os.link(tmp_path / "summary.json", other)
+    (tmp_path / "tracking.png").rename(linked)
+    (tmp_path / "tracking.png").symlink_to(linked)
+    (tmp_path / "tracking.svg").mkdir()
+    with pytest.raises(OSError, match="directory") as caught:
+        results.write(tmp_path, controller, closed(), None, FACTS)
+    assert caught.value.filename == str(tmp_path / "tracking.svg")
+    assert (other.read_text(), linked.read_text(), (tmp_path / "report.html").read_text()) == ("old", "old", "old")
+    assert not (tmp_path / "tracking.png").is_symlink()
+    (tmp_path / "tracking.svg").rmdir()
+    results.write(tmp_path, controller, closed(), None, FACTS)
+    assert (tmp_path / "report.html").read_text() != "old"
+    assert not list(tmp_path.glob(".*"))

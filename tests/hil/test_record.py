@@ -30,7 +30,8 @@ def record(folder: Path, name: str | None, ticks: int, *, opened: bool = False) 
     made = rig(faults=name, ticks=ticks)
     with Recorder(path, made.about(), source().attachments()) as recorder:
         run = closed_loop(made, recorder, quiet)
-        results.complete(recorder, run, open_loop(made, quiet) if opened else None, FACTS)
+        results.conclude(recorder, run, FACTS)
+        results.complete(recorder, open_loop(made, quiet) if opened else None, FACTS)
         (folder / "digest").write_text(run.digest())
     assert recorder.failed is None
     return path

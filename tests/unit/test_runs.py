@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,12 @@ from typer.testing import CliRunner
 
 from stepmap.cli import app
 from stepmap.errors import ModelError
-from stepmap_hil import runs
-from stepmap_hil.record import Recorder
+from stepmap_hil import dialect, runs
+from stepmap_hil.record import Recorder, read
+from tests.processes import run_python
 
-TICK = {"time": 0.0, "tick": 0, "running": True}
+RUNNING, STOPPED = (dialect.value(f"STEPMAP_STATE_{name}") for name in ("RUNNING", "STOPPED"))
+TICK = {"time": 0.0, "tick": 0, "running": True, "state": RUNNING}
 
 
 def record(path: Path, ticks: int = 3) -> None:
@@ -108,10 +111,11 @@ def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
 
 KILLED = (
     "import sys; from pathlib import Path; from stepmap_hil import runs; from stepmap_hil.record import Recorder\n"
+    "from stepmap_hil.judge import MOVING\n"
     "with runs.begin(Path(sys.argv[1]), 'native', {}) as run:\n"
     "    recorder = Recorder(run.recording, {'job': 'thing'})\n"
     "    for k in range(int(sys.argv[2])):\n"
-    "        recorder.write('/tick', 0.1 * k, tick=k, running=True, much='x' * 1000)\n"
+    "        recorder.write('/tick', 0.1 * k, tick=k, running=True, state=MOVING[0], much='x' * 1000)\n"
     "    print('recorded', flush=True); sys.stdin.readline()\n"
 )
 
@@ -192,6 +196,165 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path) -> 
     assert runs.latest(tmp_path / "thing/runs") is None
 
 
+# What is no run
+
+
+def test_ticks_are_counted_until_the_board_ended_the_run(tmp_path: Path) -> None:
+    def leave() -> None:
+        with runs.begin(tmp_path, "native", {}) as run:
+            with Recorder(run.recording, {"job": "thing"}) as recorder:
+                for k, (going, state) in enumerate([(False, RUNNING), *[(True, RUNNING)] * 3, *[(True, STOPPED)] * 15]):
+                    recorder.write("/tick", 0.1 * k, **{**TICK, "running": going, "state": state})
+            raise KeyboardInterrupt("interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        leave()
+    assert [run.ticks for run in runs.known(tmp_path)] == [3]
+
+
+NAME = "20260101T000000Z-native-1"
+
+
+def foreign(place: Path, kind: str) -> tuple[Path, Path]:
+    """A folder among runs that is none, and a file in it or behind it."""
+    path = place / ("exp1" if kind == "another name" else NAME)
+    path.mkdir(parents=True)
+    victim = path / "results.csv"
+    if kind == "another name":
+        (path / "run.json").write_text(json.dumps({"format": runs.FORMAT, "verdict": "passed"}))
+    elif kind == "another format":
+        (path / "run.json").write_text(json.dumps({"format": "other", "verdict": "running"}))
+    elif kind == "a recording alone":
+        victim = path / "run.mcap"
+    elif kind.startswith("a link"):
+        victim = place.parent / "victim"
+        (path / kind.removeprefix("a link as ")).symlink_to(victim)
+        record(path / "run.mcap")
+    victim.write_text(json.dumps({"format": runs.FORMAT, "verdict": "running"}))
+    return path, victim
+
+
+FOREIGN = [
+    "another name",
+    "no run.json",
+    "another format",
+    "a recording alone",
+    "a link as .lock",
+    "a link as run.json",
+]
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_folders_that_are_no_runs_are_left_alone(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "otherproject" / "runs"
+    path, victim = foreign(place, kind)
+    before = victim.read_text()
+    inside = sorted(path.iterdir())
+    assert runs.known(place) == []
+    assert call("--build", tmp_path) == (0, f"no runs in {tmp_path}\n")
+    assert "nothing to remove" in call("--build", tmp_path, "--prune", "0", "--yes")[1]
+    finished(tmp_path, "otherproject")
+    finished(tmp_path, "otherproject")
+    assert "removed 1 run," in call("--build", tmp_path, "--prune", "0", "--yes")[1]
+    assert (sorted(path.iterdir()), victim.read_text()) == (inside, before)
+
+
+def test_what_one_calls_like_a_run_that_was_removed_stays(tmp_path: Path) -> None:
+    finished(tmp_path)
+    (tmp_path / "thing/runs/.pruned-results").mkdir()
+    assert len(runs.known(tmp_path / "thing/runs")) == 1
+    assert (tmp_path / "thing/runs/.pruned-results").is_dir()
+
+
+def test_a_lock_that_leads_elsewhere_is_not_taken(tmp_path: Path) -> None:
+    finished(tmp_path)
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "thing/runs/.lock").symlink_to(tmp_path / "victim")
+    code, told = call("--build", tmp_path)
+    assert code != 0
+    assert "not used as a lock: remove it" in told
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.mcap", "latest", "summary.json"])
+def test_pipes_are_not_waited_for(name: str, tmp_path: Path) -> None:
+    """Nobody will ever write to them."""
+    made = finished(tmp_path)
+    place = tmp_path / "thing" / "runs"
+    pipe = (place if name == "latest" else made) / name
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    if name == "run.mcap":
+        (made / "run.json").write_text(json.dumps({"format": runs.FORMAT, "verdict": "running"}))
+        with pytest.raises(ModelError, match="Not a regular file"):
+            read(pipe)
+    if name == "summary.json":
+        (tmp_path / "thing/bench").unlink()
+        made.rename(tmp_path / "thing/bench")  # where older versions left their runs
+        runs.lead(tmp_path, "thing")
+    assert runs.latest(place) == (made if name == "run.json" else None if name != "run.mcap" else made)
+    found = [run.path for run in runs.known(place)]
+    assert found == ([made] if name == "latest" else [])
+
+
+def test_a_file_with_a_verdict_has_a_size(tmp_path: Path) -> None:
+    made = finished(tmp_path)
+    (made / "run.json").write_text(json.dumps({"format": runs.FORMAT, "verdict": "passed", "more": "x" * 100_000}))
+    (made / "notes").touch()
+    assert runs.known(tmp_path / "thing/runs") == []
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from stepmap_hil import runs
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    with runs.begin(Path(sys.argv[1]), "native", {}):
+        print("begun")
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_a_disk_that_is_full_from_the_start_holds_nothing_afterwards(tmp_path: Path) -> None:
+    done = run_python(FULL, str(tmp_path / "runs"))
+    assert (done.stdout, done.stderr) == ("File too large\n", "")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+TERMINATED = """
+import os, signal, sys
+from pathlib import Path
+from stepmap.cli.ending import Ending
+from stepmap_hil import runs
+from stepmap_hil.judge import MOVING
+from stepmap_hil.record import Recorder
+
+with Ending().heeded(), runs.begin(Path(sys.argv[1]), "native", {}) as run:
+    with Recorder(run.recording, {"job": "thing"}) as recorder, recorder.telling_why():
+        recorder.write("/tick", 0.1, running=True, state=MOVING[0])
+        os.kill(os.getpid(), int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (signal.SIGINT, "interrupted"),
+        (signal.SIGTERM, "terminated"),
+        (signal.SIGHUP, "terminated: the terminal is gone"),
+    ],
+)
+def test_a_run_that_was_told_to_end_says_by_what(number: signal.Signals, told: str, tmp_path: Path) -> None:
+    run_python(TERMINATED, str(tmp_path), str(int(number)))
+    (one,) = runs.known(tmp_path)
+    assert (one.verdict, one.reason, one.ticks) == ("aborted", told, 1)
+    assert read(one.path / "run.mcap").about["aborted"] == {"why": told}
+
+
 # stepmap runs
 
 
@@ -210,8 +373,30 @@ def test_the_list(tmp_path: Path) -> None:
     assert lines[first.name][1:3] == ["failed", "3"]
     assert lines[second.name][1:4] == ["(latest)", "passed", "3"]
     assert call("thing", "--build", tmp_path) == call("examples/thing.toml", "--build", tmp_path) == (0, told)
-    assert "no runs" in call("--build", tmp_path / "none")[1]
+    (tmp_path / "empty").mkdir()
+    assert "no runs" in call("--build", tmp_path / "empty")[1]
     assert "has no runs" in call("other", "--build", tmp_path)[1]
+
+
+@pytest.mark.parametrize("job", ["..", "../thing/..", "...toml"])
+def test_runs_are_those_of_a_job_in_the_build_folder(job: str, tmp_path: Path) -> None:
+    finished(tmp_path, "runs/..")
+    (tmp_path / "build").mkdir()
+    code, told = call(job, "--build", tmp_path / "build", "--prune", "0", "--yes")
+    assert code != 0
+    assert "a job has the name of its file" in told
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a file"])
+def test_a_build_folder_that_is_none_is_wrong_usage(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "a file":
+        (tmp_path / "build").touch()
+    command = [sys.executable, "-m", "stepmap.cli", "runs", "--build", str(tmp_path / "build")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"stepmap: error: --build: {tmp_path / 'build'} is not a folder\n")
+    monkeypatch.chdir(tmp_path)
+    if kind == "nothing":  # in a project in which nothing was built yet
+        assert call() == (0, "no runs in build\n")
 
 
 def test_pruning_asks_and_keeps_the_latest(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 class Told(KeyboardInterrupt):
-    """A signal told this process to end."""
+    """A signal told this process to end; its text says which."""
 
 
 class Ending:
@@ -92,8 +92,9 @@ class Ending:
             self._waiting = number
             signal.setitimer(signal.ITIMER_REAL, AGAIN)
             return
-        interrupt = Told()
-        self._at, self.word, self._interrupt = time.monotonic(), ENDINGS[signal.Signals(number)], weakref.ref(interrupt)
+        word = ENDINGS[signal.Signals(number)]
+        interrupt = Told(word)
+        self._at, self.word, self._interrupt = time.monotonic(), word, weakref.ref(interrupt)
         try:
             raise interrupt
         finally:
