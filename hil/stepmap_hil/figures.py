@@ -163,12 +163,20 @@ def draw(controller: Controller, closed: Series, opened: Series | None) -> dict[
 def _draw(controller: Controller, closed: Series, opened: Series | None) -> dict[str, Figure]:
     made = {"tracking": tracking(controller, closed, opened)}
     if controller.plant.step.nd >= 2 and len({c.unit for c in controller.plant.step.system.dynamic[:2]}) == 1:
-        made["setpoint"] = setpoint(controller, *((closed, None) if opened is None else common(closed, opened)))
+        made["setpoint"] = setpoint(controller, *_both(closed, opened))
     if controller.plant.step.nu:
         made["commands"] = commands(controller, closed)
     if closed.known:
         made["estimates"] = estimates(controller, closed)
     return made
+
+
+def _both(closed: Series, opened: Series | None) -> tuple[Series, Series | None]:
+    """Both runs over the same ticks; without any the closed loop alone."""
+    if opened is None:
+        return closed, None
+    mine, other = common(closed, opened)
+    return (mine, other) if len(mine.tick) else (closed, None)
 
 
 CAPTIONS = {

@@ -31,6 +31,8 @@ def fig2(progress: Progress, recording: Path | None = None) -> Published:
     if told.controller.plant.step.nd < 2:
         raise ModelError(f"{recording}: the figure is of two coordinates, and {told.job.name} has one")
     closed, opened = common(series(told.controller, told.closed), series(told.controller, told.opened))
+    if not len(closed.tick):
+        raise ModelError(f"{recording}: its open loop and its closed loop have no tick in common")
     with styled():
         drawn = figures.setpoint(told.controller, closed, opened)
     x, y = (c.name for c in told.controller.plant.step.system.dynamic[:2])

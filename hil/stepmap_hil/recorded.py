@@ -20,11 +20,12 @@ from stepmap_hil.faults import Result
 from stepmap_hil.logbook import Row, Stop
 from stepmap_hil.record import NAME, Entry
 from stepmap_hil.rig import PLANTS
-from stepmap_hil.run import MODES
+from stepmap_hil.run import MODES, MOST_SEED
 from stepmap_hil.session import Sent
 from stepmap_hil.words import Words
 
 MODEL = re.compile(r"[0-9a-f]{8,64}")
+DIGITS = re.compile(r"[0-9]{1,18}")
 BOARD = re.compile(r"(?:[0-9a-f]{2}){0,32}")
 KINDS = ("command", "measurement", "encoder", "reset")
 WORD, COUNT = (-(2**31), 2**31), (0, 2**32)  # ranges of raw values and of counters, as on the wire
@@ -53,7 +54,7 @@ class About:
             job=_matching(said, "job", NAME),
             board=_among(said, "board", BOARDS),
             model=_matching(said, "model", MODEL),
-            seed=int(_matching(said, "seed", re.compile(r"[0-9]{1,18}"))),
+            seed=int(_matching(said, "seed", DIGITS)),
             sensor=_matching(said, "sensor", NAME),
             mode=_among(said, "mode", MODES),
             plant=_among({"plant": "simulated", **said}, "plant", PLANTS),
@@ -104,6 +105,8 @@ def _row(content: Mapping[str, Any], counts: Mapping[str, tuple[int, ...]]) -> R
         given[field.name] = READERS[str(field.type)](value, field.name)
         if field.name in counts and len(value) not in counts[field.name]:
             raise DamagedError(f"a tick has {len(value)} of {field.name}, not {counts[field.name][-1]}")
+    if given["measured"] and not given["words"]:
+        raise DamagedError("a tick was measured, and its words are missing")
     return Row(**given)
 
 
@@ -205,6 +208,13 @@ def reason(text: str) -> str:
     return _text(text[:LONGEST], "a reason")
 
 
+def misses(text: str) -> int:
+    """Deadlines that were missed."""
+    if not DIGITS.fullmatch(text):
+        raise DamagedError(f"its misses are {_shown(text)}, which is no number of them")
+    return _whole(int(text), "misses", *COUNT)
+
+
 def suspects(text: str) -> list[str]:
     """Likely causes of a stop."""
     return [_text(one, "a likely cause") for one in _list(json.loads(text), "suspects")]
@@ -231,7 +241,13 @@ def facts(text: str) -> dict[str, Any]:
     for name in NUMBERS:
         if made.setdefault(name, None) is not None:
             _number(made[name], name)
-    return {**made, "seed": _whole(made["seed"], "seed", 0, 2**53), "sensor": _text(made["sensor"], "sensor")}
+    if (made["flashed_bytes"] is None) != (made["flashed_seconds"] is None):
+        raise DamagedError("of flashed_bytes and flashed_seconds it has one alone")
+    if made.get("planned_ticks") is not None:
+        _whole(made["planned_ticks"], "planned_ticks", *COUNT)
+    if made.get("plant_differences") is not None:
+        _list(made["plant_differences"], "plant_differences")
+    return {**made, "seed": _whole(made["seed"], "seed", 0, MOST_SEED + 1), "sensor": _text(made["sensor"], "sensor")}
 
 
 def _plain(value: object, name: str) -> object:

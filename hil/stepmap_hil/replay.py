@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -46,8 +47,8 @@ class Story:
     sent: list[dict[str, Any]]
 
 
-DAMAGED = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError)
-"""What there is in place of a run's content."""
+DAMAGED = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError)
+"""What comes of something else in place of a run's content."""
 ATTACHED = "files/"  # before the names of files that the job names
 ARRAYS = ("t", "x", "u", "gains")
 
@@ -58,8 +59,15 @@ def story(path: Path) -> Story:
     It comes from elsewhere: nothing in it names a file of this computer, and what it says is checked before it is used.
     """
     recording = read(path)
-    try:
+    with blaming(path):
         return _told(recording, path)
+
+
+@contextmanager
+def blaming(path: Path) -> Iterator[None]:
+    """Makes whatever a damaged recording causes in the block a DamagedError that names it."""
+    try:
+        yield
     except (JobError, DamagedError) as error:
         raise DamagedError(f"{path} is damaged: {error}") from None
     except StepmapError:
@@ -93,10 +101,10 @@ def _told(recording: Recording, path: Path) -> Story:
     facts = {"seed": about.seed, "sensor": about.sensor, **facts}
     if end is not None:
         closed.results = recorded.results(end["results"])
-        closed.misses = int(end["misses"])
+        closed.misses = recorded.misses(end["misses"])
         closed.suspects = recorded.suspects(end.get("suspects", "[]"))
         closed.stop = recorded.stop(end.get("stop", "null"))
-        facts = recorded.facts(end["facts"])
+        facts = recorded.facts(recording.about.get("facts", end)["facts"])  # at first without what takes time
     rows = recorded.rows(recording.of("/open_loop"), *sizes)
     opened = Run(about.job, about.board, "lockstep", rows=rows) if rows else None
     sent = [recorded.sent(entry, words) for entry in recording.of("/sent")]

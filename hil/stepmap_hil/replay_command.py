@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,8 @@ def replay(
     The integer model on this computer is compared, too. Fails where anything differs, or nothing can be compared.
     """
     with working("reading the recording"):
-        told = replaying.story(runs.find(run, build))
+        file = runs.find(run, build)
+        told = replaying.story(file)
     place = build / "replay"  # apart from what the job is now
     generated = generation.stage(told.job, optimum.stage(told.job, place), told.choices, place)
     with generated.making() as needed:
@@ -55,7 +57,7 @@ def replay(
     secret = keys.read(key_file)
     _, made = firmware(told.job, generated, Choices(board.value, key_file), secret, place)
     here: Board = NativeBoard(made.program) if board.value == "native" else QemuBoard(board.value, made.program)
-    with working("replaying"):
+    with working("replaying"), replaying.blaming(file):
         found = replaying.replay(told, here, secret)
     twin = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[found.twin]
     rows = [
@@ -80,20 +82,26 @@ def report(
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:
     """Make summary.json, pictures and one HTML report of a recording alone."""
+    if out is not None:
+        runs.require_place(out, "--out")
     with working("reading the recording"):
         file = runs.find(run, build)
         told = replaying.story(file)
     folder = out or file.parent
     folder.mkdir(parents=True, exist_ok=True)
-    _require_no_links(folder)
-    with working("drawing"):
+    _require_files(folder)
+    with working("drawing"), replaying.blaming(file):
         summary = results.write(folder, told.controller, told.closed, told.opened, told.facts)
-    rows = [*results.table(summary), ("report", str(folder / "report.html"))]
+        rows = [*results.table(summary), ("report", str(folder / "report.html"))]
     console().print(figures(rows, title=told.job.name))
 
 
-def _require_no_links(folder: Path) -> None:
-    """Raises where a file of a report would be written through a link: the folder may have come with the recording."""
+def _require_files(folder: Path) -> None:
+    """Raises where a file of a report would take the place of anything but a file: the folder may have come with the
+    recording."""
     for path in sorted(folder.iterdir()):
-        if path.suffix in WRITTEN and path.is_symlink():
+        if path.suffix not in WRITTEN or stat.S_ISREG(path.lstat().st_mode):
+            continue
+        if path.is_symlink():
             raise ModelError(f"{path} is a link, and a report is not written through it: remove it, or give --out")
+        raise ModelError(f"{path} is not a file, and a report does not take its place: remove it, or give --out")

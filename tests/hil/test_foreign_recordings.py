@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -86,7 +87,7 @@ def whole() -> Parts:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.mcap"
         with Recorder(path, made.about(), source().attachments()) as recorder:
-            results.complete(recorder, closed_loop(made, recorder, quiet), None, FACTS)
+            results.conclude(recorder, closed_loop(made, recorder, quiet), FACTS)
         recording = read(path)
     return Parts(recording.about, recording.attachments, recording.entries)
 
@@ -182,6 +183,15 @@ def attached(**files: bytes) -> Parts:
     return replace(whole(), attachments={**whole().attachments, **{n.replace("__", "."): d for n, d in files.items()}})
 
 
+def fact(**changed: object) -> Parts:
+    return whole().end(facts=json.dumps({**FACTS, **changed}))
+
+
+def later(**changed: object) -> Parts:
+    """Facts that were found out after the run."""
+    return replace(whole(), about={**whole().about, "facts": {"facts": json.dumps({**FACTS, **changed})}})
+
+
 ROW = 2**40
 DAMAGES: dict[str, tuple[Callable[[], Parts], str]] = {
     "nested message": (
@@ -210,6 +220,15 @@ DAMAGES: dict[str, tuple[Callable[[], Parts], str]] = {
     "a number beyond reason": (lambda: whole().first("/tick", z=[1e300] * 4), "z is 1e"),
     "a fact": (lambda: whole().end(facts=json.dumps({**FACTS, "flashed_bytes": "many"})), "flashed_bytes is 'many'"),
     "words": (lambda: whole().first("/sent", words=[ROW]), "what was sent is"),
+    "negative misses": (lambda: whole().end(misses="-" + "9" * 30), "its misses are"),
+    "more misses than can be": (lambda: whole().end(misses="9" * 18), "misses is"),
+    "more digits than are read": (lambda: whole().end(misses="9" * 5000), "its misses are"),
+    "differences that are none": (lambda: fact(plant_differences=5), "plant_differences is 5, not a list"),
+    "differences that are true": (lambda: fact(plant_differences=True), "plant_differences is True, not a list"),
+    "planned ticks": (lambda: fact(planned_ticks="all"), "planned_ticks is 'all', not a whole number"),
+    "flashed in no time": (lambda: fact(flashed_bytes=5, flashed_seconds=None), "one alone"),
+    "measured nothing": (lambda: whole().first("/tick", measured=True, words=[]), "its words are missing"),
+    "later facts": (lambda: later(plant_differences=5), "plant_differences is 5, not a list"),
     "an event": (lambda: whole().first("/event", text=7), "an event is 7"),
 }
 
@@ -228,6 +247,33 @@ def test_deep_nesting_ends_the_command_with_a_line(tmp_path: Path) -> None:
     done = report(DAMAGES["nested message"][0]().write(tmp_path / "run.mcap"))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "nested too deeply" in done.stderr
+
+
+def with_open_loop(**changed: object) -> Parts:
+    """With ticks of its own as those of a run to compare with."""
+    opened = [replace(entry, topic="/open_loop", content={**entry.content, **changed}) for entry in whole().of("/tick")]
+    return replace(whole(), entries=[*whole().entries, *opened])
+
+
+@pytest.mark.parametrize("changed", [{"tick": 2**32 - 1}, {"running": False}])
+def test_runs_without_a_tick_in_common_are_not_compared(changed: dict[str, object], tmp_path: Path) -> None:
+    done = report(with_open_loop(**changed).write(tmp_path / "run.mcap"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "summary.json").read_text())["open_loop_rms_m"] is None
+    assert (tmp_path / "setpoint.png").stat().st_size > 0
+
+
+def test_whatever_a_damaged_recording_causes_is_told_in_a_line(tmp_path: Path) -> None:
+    """Rows that are each as they may be, and do not fit each other."""
+    at = max(k for k, entry in enumerate(whole().entries) if entry.topic == "/tick")
+    entries = list(whole().entries)
+    longer = [*entries[at].content["coordinates"], 0.0, 0.0, 0.0, 0.0]
+    entries[at] = replace(entries[at], content={**entries[at].content, "coordinates": longer})
+    path = replace(whole(), entries=entries).write(tmp_path / "run.mcap")
+    done = report(path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"stepmap: error: {path} is damaged: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_infinities_are_no_numbers(tmp_path: Path) -> None:
@@ -290,6 +336,23 @@ def test_a_report_is_not_written_through_links_that_came_with_the_recording(tmp_
     assert done.returncode == 2
     assert "is a link, and a report is not written through it" in done.stderr
     assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["summary.json", "report.html", "run.mcap"])
+def test_a_report_does_not_wait_for_pipes(name: str, tmp_path: Path) -> None:
+    if name != "run.mcap":
+        whole().write(tmp_path / "run.mcap")
+    os.mkfifo(tmp_path / name)
+    done = report(tmp_path / "run.mcap")
+    assert done.returncode == 2
+    told = "cannot be read: Not a regular file" if name == "run.mcap" else "is not a file, and a report does not take"
+    assert told in done.stderr
+
+
+def test_a_file_where_a_report_is_to_go(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    done = report(whole().write(tmp_path / "run.mcap"), "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stderr) == (2, f"stepmap: error: --out: {tmp_path / 'out'} is not a folder\n")
 
 
 def test_errors_are_the_programs_own() -> None:
