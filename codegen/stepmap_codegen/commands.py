@@ -20,11 +20,11 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import generate as generation
-from stepmap_codegen.assign import WORDS
 from stepmap_codegen.controller import Controller, Design
-from stepmap_codegen.emit import Form, Scalar
+from stepmap_codegen.emit.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
+from stepmap_codegen.emit.source import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
-from stepmap_codegen.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
+from stepmap_codegen.precision.assign import WORDS
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
 Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]

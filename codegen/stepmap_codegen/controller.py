@@ -14,12 +14,12 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.jobs.tables import Table
 from stepmap.steps.protocol import Trajectory
-from stepmap_codegen import kept as keeping
-from stepmap_codegen import size
-from stepmap_codegen.assign import assign
-from stepmap_codegen.emit import (
+from stepmap.toml.tables import Table
+from stepmap_codegen.emit import size
+from stepmap_codegen.emit.motors import Axis, emit_robot, read_axes, read_late
+from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
+from stepmap_codegen.emit.source import (
     SELF_TEST_TICKS,
     Form,
     Output,
@@ -29,12 +29,14 @@ from stepmap_codegen.emit import (
     emit_source,
     field_order,
 )
-from stepmap_codegen.formats import Formats
-from stepmap_codegen.interpret import IntegerMachine, encode
-from stepmap_codegen.kept import Kept
-from stepmap_codegen.lower import Plant, lower
-from stepmap_codegen.program import Program, Role
-from stepmap_codegen.ranges import (
+from stepmap_codegen.lower.controller import Plant, lower
+from stepmap_codegen.model.formats import Formats
+from stepmap_codegen.model.integer_machine import IntegerMachine, encode
+from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.precision import pinned as keeping
+from stepmap_codegen.precision.assign import assign
+from stepmap_codegen.precision.pinned import Kept
+from stepmap_codegen.precision.ranges import (
     MARGIN,
     Ranges,
     Recording,
@@ -46,9 +48,7 @@ from stepmap_codegen.ranges import (
     simulate,
     simulate_seeds,
 )
-from stepmap_codegen.robot import Axis, emit_robot, read_axes, read_late
-from stepmap_codegen.schedule import Schedule, emit_schedule, make_schedule
-from stepmap_codegen.signals import Signal, require_budget, rounding, signals
+from stepmap_codegen.precision.signals import Signal, require_budget, rounding, signals
 
 FORMAT = "stepmap-controller-1"
 ROUNDING = 1e-13  # of float64 in a few hundred operations, relative

@@ -13,20 +13,21 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError, StepmapError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs.stage import MANIFEST, digest, digest_data, digest_sources, read_manifest, versions
-from stepmap.jobs.tables import Table, read
 from stepmap.optimal import lqr
 from stepmap.optimal.lqr import riccati
 from stepmap.steps.protocol import Trajectory
-from stepmap_codegen import kept as keeping
-from stepmap_codegen import saved, size
-from stepmap_codegen.assign import WORDS
+from stepmap.toml.tables import Table, read
+from stepmap_codegen import saved
 from stepmap_codegen.controller import Controller, Design, Options, design
-from stepmap_codegen.emit import Form, Scalar
-from stepmap_codegen.kept import Kept
-from stepmap_codegen.lower import Noise, Plant, Settings
-from stepmap_codegen.ranges import require_declared
-from stepmap_codegen.schedule import FILES as SCHEDULE
-from stepmap_codegen.schedule import emit_schedule, same, unpack
+from stepmap_codegen.emit import size
+from stepmap_codegen.emit.schedule import FILES as SCHEDULE
+from stepmap_codegen.emit.schedule import emit_schedule, same, unpack
+from stepmap_codegen.emit.source import Form, Scalar
+from stepmap_codegen.lower.controller import Noise, Plant, Settings
+from stepmap_codegen.precision import pinned as keeping
+from stepmap_codegen.precision.assign import WORDS
+from stepmap_codegen.precision.pinned import Kept
+from stepmap_codegen.precision.ranges import require_declared
 
 NAME = "generate"
 KEYS = ("scalar", "word", "newton", "form", "precision", "board", "room", "formats")

@@ -17,16 +17,16 @@ import numpy as np
 from stepmap.archives import read_arrays
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError
-from stepmap_codegen import schedule
 from stepmap_codegen.controller import Controller
-from stepmap_codegen.emit import Form, Output, Scalar, SelfTest
-from stepmap_codegen.formats import BlockFormats, Formats
-from stepmap_codegen.kept import Kept
-from stepmap_codegen.lower import Plant
-from stepmap_codegen.program import Block, Field, Guard, Line, Program, Role, Store
-from stepmap_codegen.robot import Axis
-from stepmap_codegen.signals import Signal
-from stepmap_codegen.size import Estimate
+from stepmap_codegen.emit import schedule
+from stepmap_codegen.emit.motors import Axis
+from stepmap_codegen.emit.size import Estimate
+from stepmap_codegen.emit.source import Form, Output, Scalar, SelfTest
+from stepmap_codegen.lower.controller import Plant
+from stepmap_codegen.model.formats import BlockFormats, Formats
+from stepmap_codegen.model.program import Block, Field, Guard, Line, Program, Role, Store
+from stepmap_codegen.precision.pinned import Kept
+from stepmap_codegen.precision.signals import Signal
 
 FILE = "controller.npz"
 FORMAT = "stepmap-saved-controller-1"

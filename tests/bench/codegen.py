@@ -40,7 +40,8 @@ sys.path.insert(0, str(ROOT))  # a script finds only what is beside it
 from stepmap.files import write_whole  # noqa: E402
 from stepmap.plots.style import render  # noqa: E402
 from stepmap.steps.protocol import Trajectory  # noqa: E402
-from stepmap_codegen import Form, Plant, Scalar, word_study  # noqa: E402
+from stepmap_codegen import Form, Plant, Scalar  # noqa: E402
+from stepmap_codegen.precision import word_study  # noqa: E402
 from stepmap_codegen.toolchain import TARGETS, Target, build, run  # noqa: E402
 from tests.bench.peers import kits  # noqa: E402
 from tests.bench.peers.kits import CORE, PEERS, Kit  # noqa: E402

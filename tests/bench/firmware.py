@@ -37,12 +37,12 @@ from stepmap.files import write_whole  # noqa: E402
 from stepmap.jobs import optimize as optimum  # noqa: E402
 from stepmap_codegen import generate as generation  # noqa: E402
 from stepmap_codegen.toolchain import TARGETS, build, run  # noqa: E402
-from stepmap_hil import build as building  # noqa: E402
 from stepmap_hil.boards import QemuBoard  # noqa: E402
-from stepmap_hil.budget import CHIPS  # noqa: E402
-from stepmap_hil.link import Link  # noqa: E402
-from stepmap_hil.session import Session  # noqa: E402
-from stepmap_hil.words import Words  # noqa: E402
+from stepmap_hil.firmware import build as building  # noqa: E402
+from stepmap_hil.firmware.memory import CHIPS  # noqa: E402
+from stepmap_hil.wire.link import Link  # noqa: E402
+from stepmap_hil.wire.raw_values import Words  # noqa: E402
+from stepmap_hil.wire.session import Session  # noqa: E402
 from tests.firmware.link_board import headers  # noqa: E402
 from tests.firmware.stm32_model import Chip  # noqa: E402
 from tests.pil.built import KEY, KEY_FILE, alone  # noqa: E402

@@ -41,12 +41,12 @@ from rich.console import Console  # noqa: E402
 
 from stepmap.cli.output import grid  # noqa: E402
 from stepmap.files import write_whole  # noqa: E402
-from stepmap_codegen.schedule import unpack  # noqa: E402
-from stepmap_hil import dialect  # noqa: E402
+from stepmap_codegen.emit.schedule import unpack  # noqa: E402
 from stepmap_hil.boards.qemu import MACHINES  # noqa: E402
-from stepmap_hil.dialect import Message  # noqa: E402
-from stepmap_hil.key import BOARD_ID, Key  # noqa: E402
-from stepmap_hil.words import Words  # noqa: E402
+from stepmap_hil.wire import dialect  # noqa: E402
+from stepmap_hil.wire.dialect import Message  # noqa: E402
+from stepmap_hil.wire.key import BOARD_ID, Key  # noqa: E402
+from stepmap_hil.wire.raw_values import Words  # noqa: E402
 from tests.firmware.attacks import ATTACKS  # noqa: E402
 from tests.firmware.link_board import headers  # noqa: E402
 from tests.firmware.stm32_model import FAMILIES  # noqa: E402

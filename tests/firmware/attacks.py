@@ -6,8 +6,8 @@ import random
 import struct
 from typing import Any
 
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
 
 
 def unsigned(name: str, **fields: Any) -> bytes:

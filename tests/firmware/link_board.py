@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
-from stepmap_hil.key import Key
-from stepmap_hil.link import Link, clock
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.key import Key
+from stepmap_hil.wire.link import Link, clock
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "firmware" / "core"

@@ -20,12 +20,12 @@ import numpy as np
 
 from stepmap import jobs
 from stepmap_codegen import generate as generation
-from stepmap_codegen.emit import Form, Scalar
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
-from stepmap_hil.key import Key
-from stepmap_hil.link import Link
-from stepmap_hil.words import Words
+from stepmap_codegen.emit.source import Form, Scalar
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.key import Key
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.raw_values import Words
 from tests.firmware.link_board import headers
 from tests.firmware.native_core import CORE, COUNT, ROOT, TRAP, WARNINGS
 

@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap_codegen.schedule import unpack
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
+from stepmap_codegen.emit.schedule import unpack
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
 from tests.firmware.loop_board import VIRTUAL, LoopBoard, generated
 
 START = (0.0, 0.25, 0.0, 0.75)  # m: mass, robot and string of the main job before its run

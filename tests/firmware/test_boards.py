@@ -15,8 +15,8 @@ from threading import Thread
 import pytest
 
 from stepmap.errors import LinkError
-from stepmap_hil.board import Board, BoardError
 from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
+from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.native import EXIT_POWER_CUT
 from stepmap_hil.boards.qemu import MACHINES
 from tests.firmware.built import ROOT, builds

@@ -11,7 +11,7 @@ import pytest
 import serial
 
 from stepmap_hil.boards import QemuBoard
-from stepmap_hil.bootloader import ACK, CHIPS, NACK, Bootloader
+from stepmap_hil.boards.stm32_bootloader import ACK, CHIPS, NACK, Bootloader
 from tests.firmware.built import builds
 
 START = 0x08000000

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link, LinkError, clock
-from stepmap_hil.session import Session
-from stepmap_hil.words import Words
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link, LinkError, clock
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.session import Session
 from tests.firmware.link_board import BOARD, CORE, KEY, OTHER_KEY, ROOT, Board, Line, Stamps, frame, linked
 
 UNSIGNED = {"uint8_t": 8, "uint16_t": 16, "uint32_t": 32, "uint64_t": 64}

@@ -13,11 +13,11 @@ import pytest
 
 from stepmap import jobs
 from stepmap.errors import LinkError
-from stepmap_codegen.schedule import unpack
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link
-from stepmap_hil.upload import upload
+from stepmap_codegen.emit.schedule import unpack
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.upload import upload
 from tests.firmware.loop_board import BOARD, KEY, OTHER_KEY, ROOT, VIRTUAL, LoopBoard, generated
 from tests.firmware.loop_kit import (
     CALIBRATIONS,

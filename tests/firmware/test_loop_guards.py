@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
 from tests.firmware.loop_board import BOARD, KEY, VIRTUAL, LoopBoard
 from tests.firmware.loop_kit import CALIBRATIONS, COUNTS, PERIOD, START, Rig, arm, calibrate, said, virtually_running
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepmap_hil import dialect, key
-from stepmap_hil.dialect import Message
-from stepmap_hil.key import Key
-from stepmap_hil.link import LinkError, clock
-from stepmap_hil.upload import upload
+from stepmap_hil.wire import dialect, key
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.key import Key
+from stepmap_hil.wire.link import LinkError, clock
+from stepmap_hil.wire.upload import upload
 from tests.firmware.link_board import KEY, OTHER_KEY, Board, KeyOfBoard, Stamps, blob, frame, linked
 
 ARM = {"command": 1}

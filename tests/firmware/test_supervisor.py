@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from stepmap_hil.reasons import EXPLANATIONS, Reason, explain
+from stepmap_hil.wire.reasons import EXPLANATIONS, Reason, explain
 from tests.firmware import native_core
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
 from tests.firmware.attacks import ATTACKS, BEGUN, forged
 from tests.firmware.link_board import KEY, Board, Stamps, frame
 from tests.firmware.loop_board import LoopBoard

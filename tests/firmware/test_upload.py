@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from stepmap_hil import dialect
-from stepmap_hil.link import LinkError
-from stepmap_hil.upload import CHUNK, Report, Settings, authentication, upload
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.link import LinkError
+from stepmap_hil.wire.upload import CHUNK, Report, Settings, authentication, upload
 from tests.firmware.attacks import forged
 from tests.firmware.link_board import BANK, JOURNAL, KEY, MODEL, Board, KeyOfBoard, Stamps, blob, frame, linked
 

@@ -20,8 +20,8 @@ from stepmap.jobs import optimize as optimum
 from stepmap.steps import Trajectory
 from stepmap_codegen import Controller, saved
 from stepmap_codegen import generate as generation
-from stepmap_codegen import kept as keeping
-from stepmap_codegen.schedule import unpack
+from stepmap_codegen.emit.schedule import unpack
+from stepmap_codegen.precision import pinned as keeping
 from tests.sil.controllers import CORE, STRICT, TRAP
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 
-from stepmap_hil.run import closed_loop
+from stepmap_hil.bench.execute import closed_loop
 from tests.hil.rigs import FILES, quiet, rig
 
 TICKS = 100

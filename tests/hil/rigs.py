@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from stepmap_hil.faults import read_faults
-from stepmap_hil.run import Rig, Source
-from stepmap_hil.settings import read_settings
+from stepmap_hil.bench.settings import read_settings
+from stepmap_hil.bench.setup import Rig, Source
+from stepmap_hil.faults.spec import read_faults
 from tests.pil.built import JOB, KEY, OUT, ROOT, firmware, job, solution
 
 FAULTS = ROOT / "examples" / "faults"

@@ -14,17 +14,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepmap_hil.bench import Bench
-from stepmap_hil.faults import Expectation, Fault
-from stepmap_hil.faulty_port import FaultyPort
-from stepmap_hil.injector import Injector
-from stepmap_hil.link import Link
-from stepmap_hil.logbook import Run
-from stepmap_hil.plant import Plant
-from stepmap_hil.sensors import Gaussian
-from stepmap_hil.summary import bit_exact
-from stepmap_hil.upload import upload
-from stepmap_hil.words import Words
+from stepmap_hil.bench.simulated import Bench
+from stepmap_hil.faults.injector import Injector
+from stepmap_hil.faults.port import FaultyPort
+from stepmap_hil.faults.spec import Expectation, Fault
+from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.report.summary import bit_exact
+from stepmap_hil.runs.log import Run
+from stepmap_hil.sensors.gaussian import Gaussian
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.upload import upload
 from tests.hil.rigs import rig
 from tests.pil.built import KEY
 

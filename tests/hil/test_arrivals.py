@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from stepmap.errors import JobError
-from stepmap_hil.arrivals import Arrivals
-from stepmap_hil.run import closed_loop
-from stepmap_hil.settings import read_settings
-from stepmap_hil.summary import bit_exact
+from stepmap_hil.bench.execute import closed_loop
+from stepmap_hil.bench.settings import read_settings
+from stepmap_hil.report.summary import bit_exact
+from stepmap_hil.sensors.frame_delay import Arrivals
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import JOB
 

@@ -17,22 +17,25 @@ import pytest
 import serial
 
 from stepmap.errors import LinkError, ModelError
-from stepmap_hil import results
-from stepmap_hil.board import BoardError
+from stepmap_hil.bench.execute import closed_loop, open_loop
+from stepmap_hil.bench.facts import facts
 from stepmap_hil.boards import SerialBoard
-from stepmap_hil.dialect import Message
-from stepmap_hil.faults import Fault
-from stepmap_hil.key import Key
-from stepmap_hil.link import Link
-from stepmap_hil.logbook import Row
-from stepmap_hil.onlooker import Onlooker
-from stepmap_hil.plant import Plant
-from stepmap_hil.record import read
-from stepmap_hil.run import closed_loop, open_loop
-from stepmap_hil.sensors import Gaussian, Seen
-from stepmap_hil.session import Session
-from stepmap_hil.summary import series, summarize
-from stepmap_hil.words import Words
+from stepmap_hil.boards.base import BoardError
+from stepmap_hil.faults.spec import Fault
+from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.report import write as results
+from stepmap_hil.report.sentences import table
+from stepmap_hil.report.summary import series, summarize
+from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.log import Row
+from stepmap_hil.runs.mcap import read
+from stepmap_hil.sensors.base import Seen
+from stepmap_hil.sensors.gaussian import Gaussian
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.key import Key
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.session import Session
 from tests.hil.commands import LONG, NewRuns, build_folder, command, running, started
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import JOB, KEY, KEY_FILE, ROOT
@@ -66,7 +69,7 @@ KEYS = {
 def test_the_main_job_shows_what_it_must(tmp_path: Path) -> None:
     made = rig()
     closed, opened = closed_loop(made, None, quiet), open_loop(made, quiet)
-    summary = results.write(tmp_path, made.controller, closed, opened, results.facts(made, tmp_path))
+    summary = results.write(tmp_path, made.controller, closed, opened, facts(made, tmp_path))
     assert summary == json.loads((tmp_path / "summary.json").read_text())
     assert set(summary) >= KEYS
     assert (summary["ticks"], summary["deadline_misses"], summary["ended"]) == (300, 0, "done")
@@ -74,7 +77,7 @@ def test_the_main_job_shows_what_it_must(tmp_path: Path) -> None:
     assert summary["estimate_rms_m"] * 2 <= summary["raw_measurement_rms_m"]
     assert summary["command_roughness_filtered"] * 5 <= summary["command_roughness_raw"]
     assert summary["bit_exact_with_host"] is True
-    assert len(results.table(summary)) >= 10
+    assert len(table(summary)) >= 10
 
 
 @pytest.mark.realtime
@@ -125,7 +128,7 @@ def test_a_sensor_that_fails_stops_the_robot(monkeypatch: pytest.MonkeyPatch) ->
         return command(link, name, *options, timeout=timeout)
 
     monkeypatch.setattr(Link, "command", listen)
-    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Unplugged)
+    monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Unplugged)
     with pytest.raises(LinkError, match="camera is gone"):
         closed_loop(rig(), None, quiet)
     assert commands == ["calibrate", "arm", "run", "stop"]
@@ -143,7 +146,7 @@ class Blinking(Gaussian):
 
 
 def test_frames_that_are_lost_do_not_keep_a_board_from_calibrating(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Blinking)
+    monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Blinking)
     run = closed_loop(rig(ticks=30), None, quiet)
     assert run.ended == ""
 
@@ -156,7 +159,7 @@ class Blind(Gaussian):
 
 
 def test_a_board_that_is_shown_nothing_does_not_calibrate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Blind)
+    monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Blind)
     with pytest.raises(LinkError, match="did not calibrate with 256 measurements: is everything in view"):
         closed_loop(rig(), None, quiet)
 

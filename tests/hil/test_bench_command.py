@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import serial
 
-from stepmap_hil import runs
-from stepmap_hil.record import read
-from stepmap_hil.replay import story
-from stepmap_hil.summary import moving
+from stepmap_hil.report.summary import moving
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.mcap import read
+from stepmap_hil.runs.recording import story
 from tests.hil.commands import NewRuns, Started, build_folder, command, run, running, started
 from tests.hil.rigs import FAULTS
 from tests.pil.built import JOB, firmware
@@ -244,7 +244,7 @@ def test_a_file_where_runs_are_to_go(built: Path, tmp_path: Path) -> None:
 LATE = """
 import os, signal, sys
 from stepmap.cli import main
-from stepmap_hil import run as running
+from stepmap_hil.bench import execute as running
 
 compare = running.open_loop
 

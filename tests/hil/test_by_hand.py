@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from stepmap.errors import LinkError
-from stepmap_hil import results
+from stepmap_hil.bench.execute import closed_loop
+from stepmap_hil.bench.replay import replay
 from stepmap_hil.boards import NativeBoard
-from stepmap_hil.dialect import Message
-from stepmap_hil.faults import BY_HAND, MOTORS, Expectation, Fault, Result, by_hand, offered
-from stepmap_hil.judge import TOO_EARLY, Course, judge
-from stepmap_hil.link import Link
-from stepmap_hil.logbook import STOPPED, Row, Run
-from stepmap_hil.onlooker import Onlooker
-from stepmap_hil.record import Recorder
-from stepmap_hil.replay import replay, story
-from stepmap_hil.run import closed_loop
+from stepmap_hil.faults.spec import BY_HAND, MOTORS, Expectation, Fault, Result, by_hand, offered
+from stepmap_hil.report import write as results
+from stepmap_hil.runs.fault_verdict import TOO_EARLY, Course, judge
+from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.log import STOPPED, Row, Run
+from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.runs.recording import story
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import KEY, firmware
 

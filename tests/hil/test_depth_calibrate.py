@@ -20,9 +20,9 @@ from stepmap_hil.depth import (
     Tracker,
     calibrate,
     look,
-    rig,
     sight,
 )
+from stepmap_hil.depth import calibration_file as rig
 from stepmap_hil.depth.calibrate import LEAST, UNSURE, WORKSPACE
 from tests.hil.depth_kit import renderer
 

@@ -12,7 +12,7 @@ from stepmap.errors import ModelError, ShapeError
 from stepmap_hil.depth import CHANNELS, NO_DATA, Background, Box, Camera, Reading, Renderer, Tracker, look
 from stepmap_hil.depth.segment import clusters
 from stepmap_hil.depth.sphere import fit
-from stepmap_hil.kinect_sensor import as_seen, shown
+from stepmap_hil.sensors.kinect_rendered import as_seen, shown
 from tests.hil.depth_kit import motion, renderer, tracker, truth
 
 FRAMES = 300

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stepmap_hil import emulated_robot
-from stepmap_hil.emulated_robot import BEHIND, MOTORS, EmulatedRobot
+from stepmap_hil.bench import emulated_robot
+from stepmap_hil.bench.emulated_robot import BEHIND, MOTORS, EmulatedRobot
 from tests.hil.rigs import rig
 from tests.pil.built import KEY_FILE
 
 FULL = 1000  # per mille
-LIMIT = 3.0  # times its top speed: what a board takes for a broken encoder (stepmap_codegen.robot)
+LIMIT = 3.0  # times its top speed: what a board takes for a broken encoder (stepmap_codegen.emit.motors)
 
 
 def robot(now: list[float], monkeypatch: pytest.MonkeyPatch) -> EmulatedRobot:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stepmap_hil import runs
-from stepmap_hil.record import read
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.mcap import read
 from tests.hil.commands import LONG, NewRuns, Started, build_folder, command, started
 from tests.pil.built import JOB, ROOT
 from tests.processes import ended, heed_signals, wait_for

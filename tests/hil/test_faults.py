@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from stepmap.errors import JobError, ModelError
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
-from stepmap_hil.faults import KINDS, Fault, read_faults
-from stepmap_hil.faulty_port import FaultyPort, Rule
-from stepmap_hil.run import closed_loop
-from stepmap_hil.summary import bit_exact
+from stepmap_hil.bench.execute import closed_loop
+from stepmap_hil.faults.port import FaultyPort, Rule
+from stepmap_hil.faults.spec import KINDS, Fault, read_faults
+from stepmap_hil.report.summary import bit_exact
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
 from tests.hil.rigs import FAULTS, FILES, quiet, rig
 
 ENDING = {"cut", "encoder", "lost_measurements", "occluded", "reset", "stuck", "unplugged", "wrong_object"}

@@ -14,11 +14,14 @@ import pytest
 
 from stepmap import figures as published
 from stepmap.errors import LinkError, ModelError
-from stepmap_hil import figures, paper_figures, results, runs
-from stepmap_hil.record import Recorder
-from stepmap_hil.replay import story
-from stepmap_hil.run import closed_loop, open_loop
-from stepmap_hil.summary import series, summarize
+from stepmap_hil.bench.execute import closed_loop, open_loop
+from stepmap_hil.report import plots as figures
+from stepmap_hil.report import published as paper_figures
+from stepmap_hil.report import write as results
+from stepmap_hil.report.summary import series, summarize
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.runs.recording import story
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import ROOT
 

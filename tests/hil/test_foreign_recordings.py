@@ -19,12 +19,13 @@ from mcap.writer import CompressionType, Writer
 
 from stepmap.errors import DamagedError, ModelError, StepmapError
 from stepmap_codegen import generate as generation
-from stepmap_hil import results
+from stepmap_hil.bench.execute import closed_loop
+from stepmap_hil.bench.replay import replay
 from stepmap_hil.boards import NativeBoard
-from stepmap_hil.record import Entry, Recorder, name_of, read
-from stepmap_hil.recorded import About
-from stepmap_hil.replay import replay, story
-from stepmap_hil.run import closed_loop
+from stepmap_hil.report import write as results
+from stepmap_hil.runs.mcap import Entry, Recorder, name_of, read
+from stepmap_hil.runs.recording import story
+from stepmap_hil.runs.recording_checks import About
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import KEY, firmware, solution
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from stepmap.arrays import Array
-from stepmap_hil.glances import Glances, Moment
-from stepmap_hil.plant import Plant
-from stepmap_hil.run import closed_loop
-from stepmap_hil.sensors import Gaussian, Seen, SensorError
+from stepmap_hil.bench.execute import closed_loop
+from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.sensors.base import Seen, SensorError
+from stepmap_hil.sensors.frame_reader import Glances, Moment
+from stepmap_hil.sensors.gaussian import Gaussian
 from tests.hil.rigs import quiet, rig
 from tests.processes import PATIENCE, run_python, wait_for
 from tests.realtime import real_time
@@ -120,7 +121,7 @@ def test_a_sensor_that_is_gone_says_so_when_its_frame_is_asked_for(aside: bool, 
 
 @pytest.mark.realtime
 def test_a_run_by_the_clock_goes_on_while_a_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Slow)
+    monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Slow)
     made = replace(rig(ticks=60), mode="realtime")
     with real_time():
         run = closed_loop(made, None, quiet)
@@ -135,7 +136,7 @@ def test_a_run_by_the_clock_goes_on_while_a_frame_is_read(monkeypatch: pytest.Mo
 @pytest.mark.realtime
 def test_frames_that_come_while_one_is_read_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every frame takes longer than a period: one of two or three is read."""
-    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Slow)
+    monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Slow)
     monkeypatch.setattr(Slow, "seconds", 0.045)
     run = closed_loop(replace(rig(ticks=40), mode="realtime"), None, quiet)
     assert run.misses >= 0.4 * len([row for row in run.rows if row.running])
@@ -161,8 +162,8 @@ def test_an_interrupt_at_any_time_leaves_no_lock() -> None:
     code = """
 import random, signal, time
 from types import SimpleNamespace
-from stepmap_hil.glances import Glances, Moment
-from stepmap_hil.sensors import Seen
+from stepmap_hil.sensors.frame_reader import Glances, Moment
+from stepmap_hil.sensors.base import Seen
 
 class Eye:
     def expose(self, plant):

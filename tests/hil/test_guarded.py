@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepmap_hil.guarded import SilenceError, guarded, lines
+from stepmap_hil.firmware.process_group import SilenceError, guarded, lines
 from tests.hil.commands import build_folder, started
 from tests.pil.built import JOB, KEY_FILE
 from tests.processes import ended, heed_signals, wait_for
@@ -18,7 +18,7 @@ from tests.processes import ended, heed_signals, wait_for
 TREE = "sleep 60 & sh -c 'sleep 60 & echo $$; wait' & wait"  # a grandchild that tells its number, and its child
 ALONE = """\
 import subprocess, sys
-from stepmap_hil.guarded import guarded
+from stepmap_hil.firmware.process_group import guarded
 with guarded(["sh", "-c", sys.argv[1]], stdout=subprocess.PIPE, text=True) as process:
     print(process.pid, flush=True)
     process.stdout.read()
@@ -106,7 +106,7 @@ def test_a_process_that_says_nothing_is_ended() -> None:
 
 STOPPED = """\
 import sys
-from stepmap_hil import build
+from stepmap_hil.firmware import build
 from stepmap.cli import main
 build.SILENCE = 3.0
 sys.argv = ["stepmap", *sys.argv[1:]]

@@ -11,8 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepmap_hil import results
-from stepmap_hil.diagnosis import (
+from stepmap_hil.bench.execute import closed_loop, open_loop
+from stepmap_hil.bench.facts import facts
+from stepmap_hil.report import sentences
+from stepmap_hil.report import write as results
+from stepmap_hil.report.summary import comparison, rms, roughness, series, summarize
+from stepmap_hil.runs.diagnosis import (
     GATED_LIMIT,
     HOLD_S,
     NIS_LIMIT,
@@ -22,10 +26,8 @@ from stepmap_hil.diagnosis import (
     diagnose,
     too_slow,
 )
-from stepmap_hil.logbook import Run, Stop, errors
-from stepmap_hil.reasons import Reason
-from stepmap_hil.run import closed_loop, open_loop
-from stepmap_hil.summary import comparison, rms, roughness, series, summarize
+from stepmap_hil.runs.log import Run, Stop, errors
+from stepmap_hil.wire.reasons import Reason
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import ROOT, solution
 
@@ -49,7 +51,7 @@ def summary(run: Run, other: Run | None = None) -> dict[str, object]:
 
 
 def table(found: dict[str, object]) -> dict[str, str]:
-    return dict(results.table(found))
+    return dict(sentences.table(found))
 
 
 # The same span
@@ -102,7 +104,7 @@ def test_a_start_that_differs_is_told() -> None:
     ],
 )
 def test_a_ratio_says_which_way(before: float, after: float, told: str) -> None:
-    assert results._times_better(before, after) == told
+    assert sentences._times_better(before, after) == told
 
 
 def test_measurements_and_estimates_are_compared_at_the_same_ticks_and_channels() -> None:
@@ -298,8 +300,8 @@ def test_limits_are_those_of_the_firmware() -> None:
 
 def test_the_report_begins_with_what_happened(tmp_path: Path) -> None:
     made = rig(faults="wrong_object", ticks=90)
-    facts = results.facts(made, tmp_path)
-    results.write(tmp_path, made.controller, closed("wrong_object"), opened(), facts)
+    known = facts(made, tmp_path)
+    results.write(tmp_path, made.controller, closed("wrong_object"), opened(), known)
     page = (tmp_path / "report.html").read_text()
     assert re.search(r"<p>Ended early, after \d+ of 90 ticks\. Stopped: measurements stayed implausible at tick", page)
     assert "Injected faults: 1, all taken as expected." in page

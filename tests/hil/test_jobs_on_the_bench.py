@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepmap import figures as published
-from stepmap_hil import runs
+from stepmap_hil.runs import folders as runs
 from tests.hil.commands import build_folder, command, run
 from tests.pil.built import ROOT
 

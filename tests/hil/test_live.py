@@ -25,13 +25,13 @@ from websockets.sync.client import connect
 import stepmap as sm
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
+from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.live import LiveFrame, LivePage, RemotePage
 from stepmap_hil.live.frame import configuration
 from stepmap_hil.live.gate import Gate
+from stepmap_hil.live.listener import POINTS, LiveRun, charts
 from stepmap_hil.live.scene import Scene, turns
-from stepmap_hil.live_watch import POINTS, LiveRun, charts
-from stepmap_hil.run import closed_loop
-from stepmap_hil.sensors import Gaussian
+from stepmap_hil.sensors.gaussian import Gaussian
 from tests.hil.browser import CHROMIUM, Browser
 from tests.hil.rigs import rig
 from tests.processes import PATIENCE, wait_for
@@ -350,7 +350,7 @@ class Cloud(Gaussian):
 
 def test_what_is_shown_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     made, shown = rig(ticks=30), list[LiveFrame]()
-    monkeypatch.setattr("stepmap_hil.sensors.Gaussian", Cloud)
+    monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Cloud)
     with LivePage("a run", made.job.system, faults=["sensor jump"], charts=charts(made.controller)) as page:
         update = page.update
 

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from stepmap_hil import dialect
+from stepmap_hil.bench.replay import _send_again
 from stepmap_hil.boards import NativeBoard
-from stepmap_hil.link import Link
-from stepmap_hil.record import read
-from stepmap_hil.replay import _send_again, story
-from stepmap_hil.session import Session
-from stepmap_hil.upload import upload
-from stepmap_hil.words import Words
+from stepmap_hil.runs.mcap import read
+from stepmap_hil.runs.recording import story
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.session import Session
+from stepmap_hil.wire.upload import upload
 from tests.hil.browser import CHROMIUM, Browser
 from tests.hil.commands import build_folder, running
 from tests.hil.test_bench import bench

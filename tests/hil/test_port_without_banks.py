@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from stepmap.errors import LinkError, ModelError
+from stepmap_hil.bench.execute import closed_loop, open_loop
 from stepmap_hil.boards.line import Line
-from stepmap_hil.run import closed_loop, open_loop
 from tests.hil.commands import build_folder, command, run
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import KEY_FILE, board

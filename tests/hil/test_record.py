@@ -13,11 +13,12 @@ import pytest
 from mcap.reader import make_reader
 
 from stepmap.errors import DamagedError, ModelError
-from stepmap_hil import results
+from stepmap_hil.bench.execute import closed_loop, open_loop
+from stepmap_hil.bench.replay import replay
 from stepmap_hil.boards import NativeBoard
-from stepmap_hil.record import Recorder, read
-from stepmap_hil.replay import Story, replay, story
-from stepmap_hil.run import closed_loop, open_loop
+from stepmap_hil.report import write as results
+from stepmap_hil.runs.mcap import Recorder, read
+from stepmap_hil.runs.recording import Story, story
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import KEY, ROOT, firmware
 from tests.processes import run_python
@@ -52,7 +53,7 @@ def test_it_says_which_board_it_was(recording: Path, told: Story, monkeypatch: p
     assert len(bytes.fromhex(told.closed.board_id)) == 12
     older = read(recording)
     del older.about["board"]  # as versions before wrote them: rows and raw values are the same
-    monkeypatch.setattr("stepmap_hil.replay.read", lambda path: older)
+    monkeypatch.setattr("stepmap_hil.runs.recording.read", lambda path: older)
     assert story(recording).closed.board_id == ""
 
 
@@ -152,8 +153,8 @@ def test_a_recording_that_is_not_there_is_refused(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from stepmap_hil.record import Recorder
-from stepmap_hil.run import closed_loop
+from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.bench.execute import closed_loop
 from tests.hil.rigs import quiet, rig, source
 
 made = rig(ticks=120)
@@ -183,8 +184,8 @@ def test_a_full_disk_ends_the_run_safely(tmp_path: Path) -> None:
 INTERRUPTED = """
 import os, random, signal, sys, threading
 from pathlib import Path
-from stepmap.cli.ending import Ending, Told
-from stepmap_hil.record import Recorder, read
+from stepmap.cli.signals import Ending, Told
+from stepmap_hil.runs.mcap import Recorder, read
 
 chance, path = random.Random(1), Path(sys.argv[1])
 for _ in range(25):
@@ -194,8 +195,8 @@ for _ in range(25):
     with Recorder(path, {"job": "a"}) as recorder:
         with Ending().heeded():
             timer = threading.Timer(chance.uniform(0.005, 0.02), os.kill, (os.getpid(), signal.SIGTERM))
-            timer.start()
             try:
+                timer.start()  # on a busy machine the signal comes before anything is written
                 while True:
                     recorder.write("/tick", 0.01 * count, numbers=[1.0] * 200, count=count)
                     count += 1

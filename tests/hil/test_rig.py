@@ -11,10 +11,10 @@ import pytest
 
 from stepmap.errors import JobError
 from stepmap_hil.depth import Background, Camera, CameraError, Recorder, Renderer, Scene, look
-from stepmap_hil.depth import rig as camera_table
+from stepmap_hil.depth import calibration_file as camera_table
 from stepmap_hil.depth.calibrate import Calibration
-from stepmap_hil.kinect_eye import KinectEye, read_background, write_background
-from stepmap_hil.rig import RigFile, Room, read_rig, replace_camera, write_rig
+from stepmap_hil.rig.file import RigFile, Room, read_rig, replace_camera, write_rig
+from stepmap_hil.sensors.kinect_live import KinectEye, read_background, write_background
 from tests.hil.rigs import rig
 from tests.pil.built import ROOT
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepmap.errors import JobError
-from stepmap_hil.settings import BenchSettings, read_settings
+from stepmap_hil.bench.settings import BenchSettings, read_settings
 from tests.pil.built import JOB
 
 SYSTEM = '[system]\nname = "suspended_mass"\n'  # two lines

@@ -14,11 +14,11 @@ from stepmap.jobs import optimize as optimum
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
-from stepmap_hil import build as building
-from stepmap_hil.board import Board
 from stepmap_hil.boards import NativeBoard, QemuBoard
-from stepmap_hil.build import Choices, Firmware
-from stepmap_hil.key import Key
+from stepmap_hil.boards.base import Board
+from stepmap_hil.firmware import build as building
+from stepmap_hil.firmware.build import Choices, Firmware
+from stepmap_hil.wire.key import Key
 
 ROOT = Path(__file__).parents[2]
 JOB = ROOT / "examples" / "suspended_mass.toml"

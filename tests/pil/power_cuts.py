@@ -18,9 +18,9 @@ from pathlib import Path
 from stepmap.errors import StepmapError
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.boards.native import EXIT_POWER_CUT
-from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link
-from stepmap_hil.upload import upload
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.upload import upload
 from tests.pil.built import KEY, firmware
 from tests.pil.schedules import large, name, other, small
 

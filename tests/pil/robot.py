@@ -10,12 +10,12 @@ from functools import cache
 
 import numpy as np
 
-from stepmap_hil import dialect
-from stepmap_hil.board import Board
-from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link
-from stepmap_hil.session import Session
-from stepmap_hil.words import Words
+from stepmap_hil.boards.base import Board
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.session import Session
 from tests.pil.built import KEY, job, solution
 
 SUBSTEPS = 4

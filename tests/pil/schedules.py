@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepmap_codegen.schedule import unpack
+from stepmap_codegen.emit.schedule import unpack
 from tests.pil.built import schedule
 
 LARGE = 32 * 1024

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from stepmap.errors import LinkError
-from stepmap_hil import dialect
 from stepmap_hil.boards import NativeBoard, QemuBoard
-from stepmap_hil.link import Link, Port
-from stepmap_hil.session import Session
-from stepmap_hil.upload import upload
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.link import Link, Port
+from stepmap_hil.wire.session import Session
+from stepmap_hil.wire.upload import upload
 from tests.pil.built import KEY, board, firmware, schedule
 from tests.pil.robot import Robot, at_start, words
 from tests.pil.schedules import other, small

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from stepmap_hil.dialect import value
-from stepmap_hil.twin import Twin
+from stepmap_codegen.reference_loop import Twin
+from stepmap_hil.wire.dialect import value
 from tests.pil.built import board, firmware, solution
 from tests.pil.robot import Robot, at_start, recorded
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stepmap_codegen.toolchain import TARGETS, Target, build, run
-from stepmap_hil import dialect
-from stepmap_hil.dialect import Message
-from stepmap_hil.link import Port
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Port
 from tests.firmware.link_board import headers
 from tests.pil.built import KEY, ROOT, board, solution
 from tests.pil.robot import Robot, recorded

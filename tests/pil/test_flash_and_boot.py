@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stepmap_hil.boards import QemuBoard
-from stepmap_hil.bootloader import CHIPS, Bootloader
-from stepmap_hil.flash import flash_emulated
-from stepmap_hil.link import Link
+from stepmap_hil.boards.stm32_bootloader import CHIPS, Bootloader
+from stepmap_hil.firmware.flash import flash_emulated
+from stepmap_hil.wire.link import Link
 from tests.hil.rigs import rig
 from tests.pil.built import JOB, KEY, KEY_FILE, OUT, ROOT, alone, firmware
 from tests.pil.robot import words

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from stepmap.cli import app
-from stepmap_codegen.kept import FILE
+from stepmap_codegen.precision.pinned import FILE
 from stepmap_hil.boards import SerialBoard
-from stepmap_hil.link import Link
+from stepmap_hil.wire.link import Link
 from tests.pil.built import JOB, KEY, KEY_FILE, OUT, firmware, solution
 
 RETUNED = {

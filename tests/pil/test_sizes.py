@@ -7,7 +7,7 @@ import re
 import pytest
 
 from stepmap_codegen.commands import key_figures
-from stepmap_codegen.size import BOARDS, needs
+from stepmap_codegen.emit.size import BOARDS, needs
 from tests.pil.built import firmware, solution
 
 

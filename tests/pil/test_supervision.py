@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from stepmap.errors import LinkError
-from stepmap_hil import dialect
 from stepmap_hil.boards import NativeBoard, QemuBoard
-from stepmap_hil.dialect import Message
-from stepmap_hil.link import Link
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
 from tests.pil.built import KEY, board, solution
 from tests.pil.robot import Robot, recorded, words
 from tests.processes import PATIENCE

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from stepmap.errors import LinkError
-from stepmap_codegen.schedule import unpack
-from stepmap_hil import dialect
+from stepmap_codegen.emit.schedule import unpack
 from stepmap_hil.boards import NativeBoard, QemuBoard
-from stepmap_hil.dialect import Message
-from stepmap_hil.faults import LINE, Fault
-from stepmap_hil.faulty_port import FaultyPort, Rule
-from stepmap_hil.link import Link, Port
-from stepmap_hil.upload import CHUNK, Settings, upload
+from stepmap_hil.faults.port import FaultyPort, Rule
+from stepmap_hil.faults.spec import LINE, Fault
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link, Port
+from stepmap_hil.wire.upload import CHUNK, Settings, upload
 from tests.pil.built import KEY, board, schedule
 from tests.pil.power_cuts import sweep
 from tests.pil.robot import Robot

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import stepmap as sm
-from stepmap.graph.lq import NumpyRecursions
 from stepmap.optimal.projection import Direction, Point, _gauss_newton, _newton_model, _start, _steepest
+from stepmap.optimal.riccati import NumpyRecursions
 from tests import problems
 
 N = 40

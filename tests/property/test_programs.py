@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from stepmap.arrays import Array
 from stepmap_codegen import FloatMachine, Form, Formats, IntegerMachine, Program, Scalar, decode, encode
-from stepmap_codegen.evaluate import FLOAT
-from stepmap_codegen.formats import BlockFormats, power_of_two
-from stepmap_codegen.integers import Flags, Ints, limit
-from stepmap_codegen.program import Block, Guard, Line, Store
-from stepmap_codegen.single_run import SingleRunMachine
+from stepmap_codegen.model.float_machine import FLOAT
+from stepmap_codegen.model.formats import BlockFormats, power_of_two
+from stepmap_codegen.model.integer_single import SingleRunMachine
+from stepmap_codegen.model.integers import Flags, Ints, limit
+from stepmap_codegen.model.program import Block, Guard, Line, Store
 from tests.sil.programs import FIELDS, NAMED, Compiled, compiled, random_formats, random_program
 
 VECTORS = 40

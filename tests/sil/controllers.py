@@ -15,9 +15,9 @@ import numpy as np
 import stepmap as sm
 from stepmap import systems
 from stepmap_codegen import Controller, Form, IntegerMachine, Noise, Options, Plant, Role, Scalar, Settings, design
-from stepmap_codegen.emit import field_order
-from stepmap_codegen.integers import Ints
-from stepmap_codegen.ranges import Tube
+from stepmap_codegen.emit.source import field_order
+from stepmap_codegen.model.integers import Ints
+from stepmap_codegen.precision.ranges import Tube
 from tests import problems
 
 CORE = Path(__file__).parents[2] / "firmware" / "core"

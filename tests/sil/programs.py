@@ -13,11 +13,11 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_codegen import FloatMachine, Form, Formats, Program, Role, Scalar
-from stepmap_codegen.assign import assign
-from stepmap_codegen.emit import Output, SelfTest, emit_header, emit_source, field_order
-from stepmap_codegen.evaluate import FLOAT, float_rule
-from stepmap_codegen.program import Block, Field, Guard, Line, Store
-from stepmap_codegen.ranges import MARGIN, Ranges, interval_bounds
+from stepmap_codegen.emit.source import Output, SelfTest, emit_header, emit_source, field_order
+from stepmap_codegen.model.float_machine import FLOAT, float_rule
+from stepmap_codegen.model.program import Block, Field, Guard, Line, Store
+from stepmap_codegen.precision.assign import assign
+from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
 from tests.sil.controllers import CORE, STRICT, TRAP
 
 # The least that a controller has. Blocks read and write all of them, whatever their roles.

@@ -12,8 +12,8 @@ import pytest
 
 import stepmap as sm
 from stepmap_codegen import Controller, FloatMachine, Form, IntegerMachine, Options, Role, decode, encode
-from stepmap_codegen.evaluate import float_rule
-from stepmap_codegen.ranges import Tube, first_fields, simulate
+from stepmap_codegen.model.float_machine import float_rule
+from stepmap_codegen.precision.ranges import Tube, first_fields, simulate
 from tests.sil.controllers import compare, library, outside, random_fields, suspended_mass
 
 SUMS = (ca.OP_ADD, ca.OP_SUB)

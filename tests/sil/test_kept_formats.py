@@ -11,12 +11,13 @@ import pytest
 
 from stepmap import jobs
 from stepmap.errors import JobError, ModelError, RangeError
-from stepmap_codegen import Controller, FloatMachine, IntegerMachine, decode, encode, kept
+from stepmap_codegen import Controller, FloatMachine, IntegerMachine, decode, encode
 from stepmap_codegen import generate as generation
-from stepmap_codegen.assign import KEPT
-from stepmap_codegen.program import Role
-from stepmap_codegen.ranges import MARGIN, Tube, simulate
-from stepmap_codegen.schedule import unpack
+from stepmap_codegen.emit.schedule import unpack
+from stepmap_codegen.model.program import Role
+from stepmap_codegen.precision import pinned as kept
+from stepmap_codegen.precision.assign import KEPT
+from stepmap_codegen.precision.ranges import MARGIN, Tube, simulate
 
 TEXT = (Path(__file__).parents[2] / "examples" / "suspended_mass.toml").read_text()
 FIRST = "[codegen]\n"

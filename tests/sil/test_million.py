@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from stepmap_codegen import Form, Options, Role
-from stepmap_codegen.integers import Ints
+from stepmap_codegen.model.integers import Ints
 from stepmap_codegen.toolchain import TARGETS, Built
 from tests.sil.controllers import suspended_mass
 from tests.sil.ticks import build_ticks, compare, vectors

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev
 
 from stepmap.arrays import Array
-from stepmap_codegen import integers
-from stepmap_codegen.integers import Flags, Ints
+from stepmap_codegen.model import integers
+from stepmap_codegen.model.integers import Flags, Ints
 
 CORE = Path(__file__).parents[2] / "firmware" / "core"
 WARNINGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import stepmap as sm
 from stepmap.plots.style import render
-from stepmap_codegen import word_study
+from stepmap_codegen.precision import word_study
 from tests.sil.controllers import suspended_mass
 
 TICKS = 40

@@ -20,7 +20,7 @@ AT_WORK = """
 import os, random, signal, sys, threading, time
 import numpy as np
 import stepmap as sm
-from stepmap.cli.ending import Ending, Told
+from stepmap.cli.signals import Ending, Told
 
 number = signal.Signals(int(sys.argv[1]))
 system = sm.systems.get("suspended_mass")
@@ -57,7 +57,7 @@ def test_a_signal_in_the_middle_of_casadis_work_is_an_interrupt(number: signal.S
 SECOND_SIGNAL = """
 import signal
 from contextlib import contextmanager
-from stepmap.cli.ending import Ending, Told
+from stepmap.cli.signals import Ending, Told
 
 @contextmanager
 def robot():
@@ -82,7 +82,7 @@ def test_a_second_signal_does_not_disturb_the_way_out() -> None:
 
 ALARM_OF_SOMEBODY_ELSE = """
 import signal
-from stepmap.cli.ending import Ending
+from stepmap.cli.signals import Ending
 ours = lambda number, frame: None
 signal.signal(signal.SIGALRM, ours)
 with Ending().heeded():
@@ -92,7 +92,7 @@ assert signal.getsignal(signal.SIGALRM) is ours
 
 NO_ALARM_LEFT = """
 import signal
-from stepmap.cli.ending import Ending
+from stepmap.cli.signals import Ending
 space = {"__name__": "casadi.made_up", "signal": signal}
 with Ending().heeded():
     exec("signal.raise_signal(signal.SIGTERM)", space)

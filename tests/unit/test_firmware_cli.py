@@ -22,14 +22,14 @@ from typer.testing import CliRunner, Result
 
 from stepmap.cli import app
 from stepmap.errors import ModelError
-from stepmap_hil import build as building
-from stepmap_hil import dialect
 from stepmap_hil.boards import SerialBoard
-from stepmap_hil.dialect import Message
-from stepmap_hil.flash import find_port
-from stepmap_hil.image import made_for, require_image
-from stepmap_hil.link import Link
-from stepmap_hil.monitor import Monitor
+from stepmap_hil.commands.monitor_view import Monitor
+from stepmap_hil.firmware import build as building
+from stepmap_hil.firmware.flash import find_port
+from stepmap_hil.firmware.image import made_for, require_image
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
 from tests.pil.built import JOB, KEY, KEY_FILE, OUT, alone, firmware, schedule
 from tests.pil.robot import Robot
 

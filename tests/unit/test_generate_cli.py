@@ -15,7 +15,7 @@ from stepmap import jobs
 from stepmap.cli import app
 from stepmap.jobs.stage import digest
 from stepmap_codegen import generate as generation
-from stepmap_codegen.schedule import unpack
+from stepmap_codegen.emit.schedule import unpack
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOB = """\

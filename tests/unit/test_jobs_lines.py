@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepmap.jobs.lines import Key, find_lines
+from stepmap.toml.lines import Key, find_lines
 
 
 def lines_of(text: str) -> dict[Key, int]:

@@ -8,7 +8,7 @@ import pytest
 import stepmap as sm
 from stepmap.errors import ModelError
 from stepmap_codegen import IntegerMachine, Noise, Plant, Role, Settings
-from stepmap_codegen.lower import lower
+from stepmap_codegen.lower.controller import lower
 from tests.sil.controllers import random_fields, suspended_mass
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepmap.graph.lq import CompiledRecursions, NumpyRecursions, Quadratic, Recursions, recursions
+from stepmap.optimal.riccati import CompiledRecursions, NumpyRecursions, Quadratic, Recursions, recursions
 
 # Around the C's blocks of 4 rows and 12 columns, and without inputs.
 SIZES = [(1, 1), (2, 0), (3, 2), (4, 1), (8, 2), (11, 1), (12, 4), (13, 3), (24, 5), (25, 12)]
@@ -158,7 +158,7 @@ def test_numbers_that_are_not_finite_have_no_minimum(either: Recursions, bad: fl
 
 SCRIPT = """
 import numpy as np
-from stepmap.graph.lq import CompiledRecursions, recursions
+from stepmap.optimal.riccati import CompiledRecursions, recursions
 from tests.unit.test_lq_recursions import SIZES, some
 found = recursions()
 assert isinstance(found, CompiledRecursions)

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from stepmap.cli import app
 from stepmap.errors import JobError, LinkError, ModelError
 from stepmap_hil.boards import SerialBoard
-from stepmap_hil.flash import find_port
-from stepmap_hil.ports import require_name, require_port
-from stepmap_hil.rig import read_rig
+from stepmap_hil.firmware.flash import find_port
+from stepmap_hil.rig.file import read_rig
+from stepmap_hil.wire.ports import require_name, require_port
 
 ROOT = Path(__file__).parents[2]
 

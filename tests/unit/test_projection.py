@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import stepmap as sm
-from stepmap.graph import lq
 from stepmap.optimal import Iteration, Status
+from stepmap.optimal import riccati as lq
 from stepmap.optimal.cost import Expansion
 from stepmap.steps.kernel import CompiledKernel, say_once
 from tests import problems

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from stepmap.cli import app
 from stepmap.errors import ModelError
-from stepmap_hil import dialect, runs
-from stepmap_hil.record import Recorder, read
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.mcap import Recorder, read
+from stepmap_hil.wire import dialect
 from tests.processes import run_python
 
 RUNNING, STOPPED = (dialect.value(f"STEPMAP_STATE_{name}") for name in ("RUNNING", "STOPPED"))
@@ -54,7 +55,7 @@ def test_a_run_never_replaces_another(tmp_path: Path) -> None:
 
 def test_many_at_once_have_folders_of_their_own(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from stepmap_hil import runs\n"
+        "import sys; from pathlib import Path; from stepmap_hil.runs import folders as runs\n"
         "for _ in range(5):\n"
         "    with runs.begin(Path(sys.argv[1]), 'native', {}) as run:\n"
         "        run.recording.write_text('x'); run.end('passed', 'done', 1)\n"
@@ -110,8 +111,9 @@ def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
 
 
 KILLED = (
-    "import sys; from pathlib import Path; from stepmap_hil import runs; from stepmap_hil.record import Recorder\n"
-    "from stepmap_hil.judge import MOVING\n"
+    "import sys; from pathlib import Path\n"
+    "from stepmap_hil.runs import folders as runs; from stepmap_hil.runs.mcap import Recorder\n"
+    "from stepmap_hil.runs.fault_verdict import MOVING\n"
     "with runs.begin(Path(sys.argv[1]), 'native', {}) as run:\n"
     "    recorder = Recorder(run.recording, {'job': 'thing'})\n"
     "    for k in range(int(sys.argv[2])):\n"
@@ -307,7 +309,7 @@ def test_a_file_with_a_verdict_has_a_size(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from stepmap_hil import runs
+from stepmap_hil.runs import folders as runs
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -328,10 +330,10 @@ def test_a_disk_that_is_full_from_the_start_holds_nothing_afterwards(tmp_path: P
 TERMINATED = """
 import os, signal, sys
 from pathlib import Path
-from stepmap.cli.ending import Ending
-from stepmap_hil import runs
-from stepmap_hil.judge import MOVING
-from stepmap_hil.record import Recorder
+from stepmap.cli.signals import Ending
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.fault_verdict import MOVING
+from stepmap_hil.runs.mcap import Recorder
 
 with Ending().heeded(), runs.begin(Path(sys.argv[1]), "native", {}) as run:
     with Recorder(run.recording, {"job": "thing"}) as recorder, recorder.telling_why():

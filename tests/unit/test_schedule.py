@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from stepmap.errors import RangeError, ShapeError
 from stepmap_codegen import Scalar
-from stepmap_codegen.schedule import HEAD, SCALARS, Schedule, emit_schedule, make_schedule, same, unpack
+from stepmap_codegen.emit.schedule import HEAD, SCALARS, Schedule, emit_schedule, make_schedule, same, unpack
 from tests.sil.controllers import CORE, STRICT, TRAP, holding
 
 NONE, VERSION, MODEL, SHAPE, CHECKSUM, SIZE = -1, -2, -3, -4, -5, -6  # sm_schedule.h

@@ -31,12 +31,12 @@ from stepmap_codegen import (
     design,
     encode,
 )
-from stepmap_codegen.assign import assign
-from stepmap_codegen.emit import Output, SelfTest, emit_header, emit_source, field_order
-from stepmap_codegen.lower import make_block
-from stepmap_codegen.program import Field
-from stepmap_codegen.ranges import MARGIN, Ranges, Tube, interval_bounds
-from stepmap_codegen.select import Kind, Op, select
+from stepmap_codegen.emit.source import Output, SelfTest, emit_header, emit_source, field_order
+from stepmap_codegen.lower.controller import make_block
+from stepmap_codegen.model.instructions import Kind, Op, select
+from stepmap_codegen.model.program import Field
+from stepmap_codegen.precision.assign import assign
+from stepmap_codegen.precision.ranges import MARGIN, Ranges, Tube, interval_bounds
 from tests.sil.controllers import compare, holding, library, random_fields, rewritten
 
 # A mass on a spring with a damper beside it -------------------------------------------------------------------------

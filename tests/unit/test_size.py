@@ -8,7 +8,7 @@ import pytest
 
 from stepmap.errors import ModelError, RangeError
 from stepmap_codegen import Controller, Form, Scalar
-from stepmap_codegen import size as sizes
+from stepmap_codegen.emit import size as sizes
 from stepmap_codegen.toolchain import TARGETS, Built, build
 from tests.sil.controllers import CORE, holding, rewritten
 

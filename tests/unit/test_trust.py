@@ -25,9 +25,9 @@ from stepmap.cli.output import Screen, complain, figures
 from stepmap.errors import DamagedError, JobError, ModelError, TrustError
 from stepmap.files import write_private
 from stepmap.graph import cache
-from stepmap.jobs.tables import parse_text
 from stepmap.owned import is_own
 from stepmap.text import printable
+from stepmap.toml.tables import parse_text
 
 STRANGER = 54321
 NESTED = 100_000
@@ -129,7 +129,7 @@ def test_code_that_others_could_have_written_is_not_run(
     kind: str, folder: Path, give_away: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both kinds of code in the cache are made anew, and that is said."""
-    from stepmap_hil import dialect
+    from stepmap_hil.wire import dialect
 
     monkeypatch.setattr(dialect, "module", dialect.module.__wrapped__)  # without what it remembers
     step = sm.discretize(sm.systems.get("pendulum"), 0.01)
@@ -168,7 +168,7 @@ def test_compiled_python_beside_the_dialect_is_not_run(folder: Path, monkeypatch
     import importlib.util
     import marshal
 
-    from stepmap_hil import dialect
+    from stepmap_hil.wire import dialect
 
     monkeypatch.setattr(dialect, "module", dialect.module.__wrapped__)
     dialect.module()
@@ -428,8 +428,8 @@ def test_a_firmware_is_its_owners_alone_from_its_first_byte_on(
     board: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is closed afterwards: what a chmod would have to mend was open for a moment."""
-    from stepmap_hil import build as building
-    from stepmap_hil.budget import Budget
+    from stepmap_hil.firmware import build as building
+    from stepmap_hil.firmware.memory import Budget
 
     made = jobs.Stage(f"build-{board}", "job", tmp_path, {}, {})
     generated = tmp_path / "generated"
@@ -468,7 +468,7 @@ def test_firmware_is_not_run_from_a_folder_that_everybody_can_write_to(tmp_path:
 
 def test_what_compilers_keep_for_a_moment_is_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A build that is cut off leaves nothing, though its compilers are killed; one that was killed, to the next."""
-    from stepmap_hil import build as building
+    from stepmap_hil.firmware import build as building
 
     class CutOffError(Exception):
         pass

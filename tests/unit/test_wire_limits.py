@@ -14,9 +14,9 @@ import stepmap as sm
 from stepmap.cli import app
 from stepmap.errors import ModelError
 from stepmap.mechanics import System
-from stepmap_codegen import wire
-from stepmap_codegen.size import BOARDS, require_counts
-from stepmap_hil import dialect
+from stepmap_codegen.emit import wire_limits as wire
+from stepmap_codegen.emit.size import BOARDS, require_counts
+from stepmap_hil.wire import dialect
 from tests.firmware.link_board import CORE, headers
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +115,7 @@ def _no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepmap.jobs.Job.solve", work)
     monkeypatch.setattr("stepmap.jobs.Job.build", work)
     monkeypatch.setattr("stepmap_codegen.generate.controller", work)
-    monkeypatch.setattr("stepmap_hil.build.build", work)
+    monkeypatch.setattr("stepmap_hil.firmware.build.build", work)
 
 
 MARIONETTE = ROOT / "examples" / "marionette_track.toml"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from stepmap_hil.board import BoardError
+from stepmap_hil.boards.base import BoardError
 
 PATIENCE = 2.0  # s between asking a process to end and killing it
 

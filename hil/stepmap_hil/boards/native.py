@@ -7,10 +7,10 @@ import secrets
 import socket
 from pathlib import Path
 
-from stepmap_hil.board import Board
+from stepmap_hil.boards.base import Board
 from stepmap_hil.boards.child import Child
 from stepmap_hil.boards.line import Line
-from stepmap_hil.key import BOARD_ID
+from stepmap_hil.wire.key import BOARD_ID
 
 REGIONS = ("bank_a", "bank_b", "journal_a", "journal_b")
 EXIT_WATCHDOG = 71

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stepmap_hil.board import Board, BoardError
+from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.child import Child
 from stepmap_hil.boards.line import Line
-from stepmap_hil.key import BOARD_ID
+from stepmap_hil.wire.key import BOARD_ID
 
 MACHINES = {"stm32f405": "netduinoplus2", "stm32f100": "stm32vldiscovery"}
 FLASH = 0x08000000

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import serial
 
-from stepmap_hil.board import Board, BoardError
+from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.line import Line
-from stepmap_hil.ports import require_port
+from stepmap_hil.wire.ports import require_port
 
 if TYPE_CHECKING:
-    from stepmap_hil.link import Port
+    from stepmap_hil.wire.link import Port
 
 BAUD = 460800
 PULSE = 0.1  # s that a reset line is held

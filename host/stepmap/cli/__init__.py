@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Runs the command line and ends the process."""
-    from stepmap.cli.ending import leave_on_signals
+    from stepmap.cli.signals import leave_on_signals
 
     leave_on_signals()  # first: the imports below take most of a second
     from stepmap.cli.application import app

@@ -13,8 +13,8 @@ import typer
 from typer.core import TyperGroup
 
 from stepmap.cli import plugins
-from stepmap.cli.ending import Ending
 from stepmap.cli.output import complain
+from stepmap.cli.signals import Ending
 from stepmap.errors import StepmapError
 
 DONE, FAILED, USAGE = 0, 1, 2

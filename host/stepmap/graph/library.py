@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,11 @@ import casadi as ca
 
 from stepmap.graph import cache, compiler
 from stepmap.graph.emit import emit
-from stepmap.graph.functions import GraphFunction
+from stepmap.graph.function import GraphFunction
 from stepmap.graph.tape import record
 from stepmap.mechanics.expressions import Expressions
 
-SOURCES = ("functions.py", "rates.py", "tape.py", "emit.py", "compiler.py", "library.py")
+SOURCES = ("function.py", "tape.py", "emit.py", "compiler.py", "library.py")
 UNIT_LINES = 4000  # generated lines a C file
 
 
@@ -58,8 +59,8 @@ def digest(recipe: Recipe, curvature: bool) -> str:
     total = hashlib.sha256(model.serialize({"debug": False}).encode())
     for text in (recipe.runtime, repr(recipe.defines), repr(curvature), ca.CasadiMeta.version(), compiler.identity()):
         total.update(text.encode())
-    here = Path(__file__).parent
-    for source in [*(here / name for name in SOURCES), *sorted(compiler.RUNTIME.iterdir())]:
+    here, step = Path(__file__).parent, Path(inspect.getfile(type(recipe.functions)))
+    for source in [step, *(here / name for name in SOURCES), *sorted(compiler.RUNTIME.iterdir())]:
         total.update(source.read_bytes())
     return total.hexdigest()[:32]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import JobError
-from stepmap.jobs.tables import nearest, shown
+from stepmap.toml.tables import nearest, shown
 
 TIME = "t"
 

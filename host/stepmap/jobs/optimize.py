@@ -39,6 +39,7 @@ PARTS = (
     "simulation.py",
     "steps",
     "systems",
+    "toml",
 )
 
 CAPTIONS = {

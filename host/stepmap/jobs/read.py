@@ -14,12 +14,12 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, JobError, ModelError
 from stepmap.jobs.job import Job, Solver
 from stepmap.jobs.reference import read_reference
-from stepmap.jobs.tables import Table, nearest, read
 from stepmap.jobs.weights import channel_names, input_names, read_limits, read_noise, read_weights, state_names
 from stepmap.mechanics import System
 from stepmap.optimal.projection import Method
 from stepmap.simulation import start_pose
 from stepmap.text import printable
+from stepmap.toml.tables import Table, nearest, read
 
 NEEDED = {
     "system": "its name in the catalog and its arguments",

@@ -10,9 +10,9 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.formula import FUNCTIONS, Formula, FormulaError, parse
 from stepmap.jobs.columns import read_columns
-from stepmap.jobs.tables import Table
 from stepmap.mechanics import System
 from stepmap.steps import VariationalStep
+from stepmap.toml.tables import Table
 
 KINDS = ("expressions", "waypoints", "csv")
 MOMENTA = ("legendre", "zero")

@@ -10,9 +10,9 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
-from stepmap.jobs.tables import Table, nearest
 from stepmap.mechanics import System
 from stepmap.optimal import SoftLimit
+from stepmap.toml.tables import Table, nearest
 
 LIMIT = ("low", "high", "weight")
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, weight
 from stepmap.errors import ConvergenceError, ModelError
-from stepmap.graph.lq import Quadratic, recursions
+from stepmap.optimal.riccati import Quadratic, recursions
 from stepmap.steps.protocol import StepMap, Trajectory
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
-from stepmap.graph.lq import Quadratic, recursions
 from stepmap.optimal.cost import Expansion, TrackingCost
 from stepmap.optimal.lqr import gains
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
+from stepmap.optimal.riccati import Quadratic, recursions
 from stepmap.steps.protocol import StepMap, Trajectory
 
 Method: TypeAlias = Literal["newton", "gauss-newton", "steepest"]

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, vector
 from stepmap.graph.library import Recipe
-from stepmap.graph.rates import RateFunctions
 from stepmap.mechanics.system import System
 from stepmap.steps.base import MechanicalStep
+from stepmap.steps.euler_functions import RateFunctions
 from stepmap.steps.interpreted import InterpretedEuler
 from stepmap.steps.kernel import Kernel, choose
 

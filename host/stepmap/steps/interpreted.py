@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.graph.functions import GraphFunction, ModelFunctions
-from stepmap.graph.rates import RateFunctions
+from stepmap.graph.function import GraphFunction
+from stepmap.steps.euler_functions import RateFunctions
 from stepmap.steps.kernel import DIVERGED, NOT_FINITE, OK, SINGULAR, Info
+from stepmap.steps.midpoint_functions import ModelFunctions
 
 
 def call(function: GraphFunction, *arguments: Array) -> list[Array]:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ConvergenceError
-from stepmap.graph.functions import ModelFunctions
 from stepmap.graph.library import Recipe
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.quantity import Coordinate
@@ -19,6 +18,7 @@ from stepmap.mechanics.system import System
 from stepmap.steps.base import MechanicalStep
 from stepmap.steps.interpreted import InterpretedMidpoint, call
 from stepmap.steps.kernel import Kernel, choose
+from stepmap.steps.midpoint_functions import ModelFunctions
 
 
 class MidpointState(NamedTuple):

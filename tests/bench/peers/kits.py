@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from stepmap.arrays import Array
 from stepmap_codegen import Controller, FloatMachine, Form, Formats, Program, Role, Scalar, decode, encode
-from stepmap_codegen.assign import assign
-from stepmap_codegen.emit import emit_header, emit_source, field_order
-from stepmap_codegen.lower import make_block
-from stepmap_codegen.ranges import measure
-from stepmap_codegen.step_graph import StepGraph
+from stepmap_codegen.emit.source import emit_header, emit_source, field_order
+from stepmap_codegen.lower.controller import make_block
+from stepmap_codegen.lower.step_graph import StepGraph
+from stepmap_codegen.precision.assign import assign
+from stepmap_codegen.precision.ranges import measure
 from tests.bench.peers.symbolic import GIVEN, MADE, Call, map_function, model_functions, tick_function, write_functions
 
 PEERS = Path(__file__).parent

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import casadi as ca
 
-from stepmap_codegen.lower import Plant
-from stepmap_codegen.program import Block, Program, Role
-from stepmap_codegen.step_graph import StepGraph
+from stepmap_codegen.lower.controller import Plant
+from stepmap_codegen.lower.step_graph import StepGraph
+from stepmap_codegen.model.program import Block, Program, Role
 
 RULES: dict[int, Callable[..., ca.SX]] = {
     ca.OP_ADD: lambda a, b: a + b,

@@ -1,0 +1,147 @@
+"""The schedule blob: reference states, inputs and gains of every tick, in the formats of the generated code.
+
+Little endian; docs/schedule.md has the layout, firmware/core/sm_schedule.h the reader in C.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import RangeError, ShapeError
+from stepmap_codegen.emit.source import Scalar
+from stepmap_codegen.model.formats import Formats
+from stepmap_codegen.model.integer_machine import encode
+from stepmap_codegen.model.program import Program, Role
+
+MAGIC = b"SMS1"
+VERSION = 1
+HEAD = struct.Struct("<4sHH8sIHBBII")  # magic, version, header bytes, model, rows, entries, scalar, word, period, 0
+FILES = ("schedule.bin", "schedule.h", "schedule.c")
+SCALARS = {Scalar.FIXED32: (0, "<i4"), Scalar.FLOAT32: (1, "<f4"), Scalar.FLOAT64: (2, "<f8")}
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A blob's content."""
+
+    model: str  # digest, 16 hexadecimal digits
+    scalar: Scalar
+    word: int
+    period_us: int
+    fractions: tuple[int, ...]  # fraction bits of each entry; zeros for floating point
+    rows: Array  # (rows, entries): integers for fixed point
+
+    def values(self) -> Array:
+        """Rows in SI units."""
+        if self.scalar is not Scalar.FIXED32:
+            return self.rows.astype(float)
+        scaled: Array = self.rows * 2.0 ** -np.array(self.fractions, dtype=float)
+        return scaled
+
+    def pack(self) -> bytes:
+        """The blob; its size is a multiple of eight, its last four bytes are the CRC-32 of all before."""
+        code, kind = SCALARS[self.scalar]
+        count, entries = self.rows.shape
+        formats = np.array(self.fractions, dtype=np.int8).tobytes()
+        size = _padded(HEAD.size + len(formats))
+        head = HEAD.pack(
+            MAGIC, VERSION, size, bytes.fromhex(self.model), count, entries, code, self.word, self.period_us, 0
+        )
+        body = (head + formats).ljust(size, b"\0") + self.rows.astype(kind).tobytes()
+        body = body.ljust(_padded(len(body) + 4) - 4, b"\0")
+        return body + struct.pack("<I", zlib.crc32(body))
+
+
+def unpack(blob: bytes) -> Schedule:
+    """Reads a blob; raises ShapeError that says what is wrong with it."""
+    if blob[:4] != MAGIC:
+        raise ShapeError("this is no schedule: it does not begin with 'SMS1'")
+    if len(blob) < HEAD.size + 4:
+        raise ShapeError(f"the schedule is damaged: {len(blob)} bytes, and its head alone has {HEAD.size}")
+    _, version, size, model, count, entries, code, word, period, _ = HEAD.unpack_from(blob)
+    if version != VERSION:
+        raise ShapeError(f"the schedule has version {version}, this program reads {VERSION}; generate it again")
+    scalar = next((scalar for scalar, (number, _) in SCALARS.items() if number == code), None)
+    if scalar is None:
+        raise ShapeError(f"the schedule has scalars of an unknown kind, {code}")
+    kind = np.dtype(SCALARS[scalar][1])
+    data = count * entries * kind.itemsize
+    if not data:
+        raise ShapeError(f"the schedule is empty: {count} rows of {entries} entries")
+    if size != _padded(HEAD.size + entries) or len(blob) != _padded(size + data + 4):
+        raise ShapeError(f"the schedule is damaged: {len(blob)} bytes do not hold {count} rows of {entries}")
+    if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
+        raise ShapeError("the schedule is damaged: its CRC is wrong")
+    fractions = tuple(int(f) for f in np.frombuffer(blob, np.int8, entries, HEAD.size))
+    rows = np.frombuffer(blob, kind, count * entries, size).reshape(count, entries)
+    wide = rows.astype(np.int64) if scalar is Scalar.FIXED32 else rows
+    return Schedule(model.hex(), scalar, word, period, fractions, wide)
+
+
+def same(one: Schedule, other: Schedule) -> bool:
+    """Whether two schedules are for the same controller and differ by no more than a unit of each format.
+
+    The unit of floating point is 2⁻²² of an entry's largest value.
+    """
+    kinds = [(s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape) for s in (one, other)]
+    if kinds[0] != kinds[1]:
+        return False
+    unit: Array = 2.0 ** -np.array(one.fractions, dtype=float)
+    if one.scalar is not Scalar.FIXED32:
+        unit = 2.0**-22 * np.abs(one.values()).max(axis=0, initial=0.0)
+    return bool((np.abs(one.values() - other.values()) <= unit).all())
+
+
+def make_schedule(program: Program, formats: Formats | None, scalar: Scalar, model: str, values: Array) -> Schedule:
+    """A schedule from rows in SI units; raises RangeError where one does not fit its format."""
+    indices = program.of(Role.SCHEDULE)
+    period = round(program.period * 1e6)
+    if formats is None:
+        held = values.astype(SCALARS[scalar][1])  # as the board will read them
+        return Schedule(model, scalar, 32, period, (0,) * len(indices), held)
+    fractions = tuple(formats.fields[i] for i in indices)
+    for i, fraction, column in zip(indices, fractions, values.T, strict=True):
+        top = 2.0 ** (formats.word - 1 - fraction)
+        k = int(np.argmax(np.abs(column)))
+        if abs(column[k]) >= top:
+            raise RangeError(
+                f"signal {program.fields[i].name!r} ({program.fields[i].label}): {column[k]:.4g} in row {k} does not "
+                f"fit its format of ±{top:g}; generate the controller again for this schedule",
+                signal=program.fields[i].name,
+                value=float(column[k]),
+                format=f"±{top:g}",
+            )
+    return Schedule(model, scalar, formats.word, period, fractions, encode(values.T, fractions, formats.word).T)
+
+
+def emit_schedule(blob: bytes) -> dict[str, str]:
+    """The blob as const C, for chips that hold it in their image."""
+    header = [
+        "/* The schedule of this job as compiled in, for boards that keep none; generated by stepmap. */",
+        "#ifndef SM_SCHEDULE_IMAGE_H",
+        "#define SM_SCHEDULE_IMAGE_H",
+        "",
+        "#include <stdint.h>",
+        "",
+        f"#define SM_SCHEDULE_BYTES {len(blob)}U",
+        "",
+        "/* A blob as sm_schedule_open takes it. */",
+        "extern const uint32_t sm_schedule_image[SM_SCHEDULE_BYTES / 4U];",
+        "",
+        "#endif",
+        "",
+    ]
+    words = [f"0x{word:08x}" for word in np.frombuffer(blob, "<u4")]
+    lines = [", ".join(words[k : k + 10]) + "," for k in range(0, len(words), 10)]
+    source = ['#include "schedule.h"', "", "const uint32_t sm_schedule_image[SM_SCHEDULE_BYTES / 4U] = {"]
+    source += [f"    {line}" for line in lines] + ["};", ""]
+    return {"schedule.h": "\n".join(header), "schedule.c": "\n".join(source)}
+
+
+def _padded(size: int) -> int:
+    return -(-size // 8) * 8

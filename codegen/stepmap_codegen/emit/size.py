@@ -1,0 +1,231 @@
+"""How much flash and RAM a controller takes, before anything is compiled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import casadi as ca
+
+from stepmap.errors import ModelError, RangeError
+from stepmap.mechanics import System
+from stepmap_codegen.emit import wire_limits as wire
+from stepmap_codegen.emit.source import Form, Scalar
+from stepmap_codegen.model.formats import Formats
+from stepmap_codegen.model.instructions import Op, Selected, constants, select, slots
+from stepmap_codegen.model.program import Block, Program, Role
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a board has, in bytes."""
+
+    flash: int  # for the image
+    ram: int
+    bank: int  # room for an uploaded schedule; 0: there is only the one in the image
+    fixed: int = 0  # RAM that every firmware takes there, besides controller and stack: queues, messages, regions
+    stack: int = 0  # RAM that its link script keeps for the stack
+    fpu: bool = False
+    motors: int = 2  # with encoders, PORT_AXES of its firmware
+
+
+BOARDS = {  # docs/boards.md; of an ESP32's RAM, what is left to the application
+    "stm32f100": Memory(126 * KIB, 8 * KIB, 0, fixed=3152, stack=2 * KIB),
+    # 82 KiB of these are banks and journals for chips whose flash does not answer, such as QEMU's.
+    "stm32f405": Memory(512 * KIB, 128 * KIB, 128 * KIB, fixed=82 * KIB + 3672, stack=8 * KIB, fpu=True),
+    "esp32": Memory(1536 * KIB, 320 * KIB, 64 * KIB, fixed=4 * KIB, stack=8 * KIB, fpu=True),
+    "esp32c3": Memory(1536 * KIB, 320 * KIB, 64 * KIB, fixed=4 * KIB, stack=8 * KIB),
+    "native": Memory(1 << 30, 1 << 30, 40 * KIB, fpu=True),
+}
+FIRMWARE_FLASH = 23 * KIB  # everything but the controller and its schedule: link, supervisor, store, ports
+FIRMWARE_STACK = 1300  # below the controller's: loop and interrupts
+# Bytes of Thumb-2 code at -Os, fitted to every block of the catalog's controllers on a Cortex-M3; test_size.py
+# compares them with the compiler. Where a primitive is used often, gcc calls it instead of writing it out.
+STRAIGHT = {
+    Op.ADD: 12,
+    Op.SUB: 14,
+    Op.ADD_FAST: 7,
+    Op.SUB_FAST: 7,
+    Op.MIN: 8,
+    Op.MAX: 8,
+    Op.MUL: 10,
+    Op.MUL_WIDE: 9,
+    Op.HIGH: 5,
+    Op.RECIPROCAL: 23,
+    Op.ROOT: 23,
+    Op.SIN: 10,
+    Op.COS: 10,
+    Op.ABS: 12,
+    Op.SIGN: 10,
+    Op.MOVE: 9,
+    Op.GUARD: 24,
+}
+SHIFT, STORE = 9, 5
+ROW, CONSTANT, CALL = 10, 4, 40  # of tables: a row, a constant, and the function around a block's
+ROW_LOOP = 700  # the loop over rows
+PRIMITIVES, WAVES = 750, 200  # start, self-test and what is called; sine and cosine
+
+
+@dataclass(frozen=True)
+class _Float:
+    """Bytes of operations in floating point, of what is always linked, and of the library's sine and cosine."""
+
+    add: float
+    mul: float
+    div: float
+    other: float
+    always: int
+    waves: int
+    waves_stack: int
+
+
+SOFT = {
+    Scalar.FLOAT32: _Float(add=8, mul=9.5, div=25, other=4, always=1950, waves=4650, waves_stack=500),
+    Scalar.FLOAT64: _Float(add=9, mul=17, div=47, other=5, always=2850, waves=5250, waves_stack=730),
+}
+HARD = _Float(add=4.2, mul=4.2, div=4, other=4, always=450, waves=4150, waves_stack=440)  # float32 with an FPU
+FRAME, LOOP_FRAME = 80, 108  # stack of functions besides the values that are alive; of the loop over rows
+REGISTERS = 24  # of an FPU that hold values
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes, estimated: code, schedule, memory of the controller, and stack of its largest function."""
+
+    code: int
+    schedule: int
+    ram: int
+    stack: int
+
+
+def estimate(
+    program: Program, formats: Formats | None, scalar: Scalar, form: Form, rows: int, *, fpu: bool = False
+) -> Estimate:
+    """Sizes of a controller in one form, on a Cortex-M; ``fpu``: one that computes float32 itself."""
+    width = 8 if scalar is Scalar.FLOAT64 else 4
+    schedule = rows * len(program.of(Role.SCHEDULE)) * width + 64
+    ram = len(program.fields) * width + 4
+    if formats is None:
+        code, stack = _floating(program, scalar, fpu)
+        return Estimate(code, schedule, ram, stack)
+    chosen = [select(block, formats, bits) for block, bits in zip(program.blocks, formats.blocks, strict=True)]
+    alive = max(slots(made)[1] for made in chosen)
+    waves = WAVES if any(i.op in (Op.SIN, Op.COS) for made in chosen for i in made.instructions) else 0
+    if form is Form.ROWS:
+        count = sum(len(made.instructions) + len(made.stores) for made in chosen)
+        tables = ROW * count + CONSTANT * len(constants(chosen)) + CALL * len(chosen)
+        return Estimate(tables + ROW_LOOP + PRIMITIVES + waves, schedule, ram, 4 * alive + LOOP_FRAME)
+    # The compiler keeps about a third more than what is alive at any time.
+    code = sum(map(_straight, chosen)) + PRIMITIVES + waves
+    return Estimate(code, schedule, ram, 4 * alive * 4 // 3 + FRAME)
+
+
+def _straight(made: Selected) -> int:
+    shifts = sum(right != 0 for i in made.instructions for right in i.right) + sum(s != 0 for _, _, s in made.stores)
+    return sum(STRAIGHT[i.op] for i in made.instructions) + SHIFT * shifts + STORE * len(made.stores)
+
+
+def _floating(program: Program, scalar: Scalar, fpu: bool) -> tuple[int, int]:
+    """(code, stack) of floating point."""
+    cost = HARD if fpu and scalar is Scalar.FLOAT32 else SOFT[scalar]
+    kinds = program.counts()
+    moves = sum(len(block.stores) + sum(line.code == ca.OP_INPUT for line in block.lines) for block in program.blocks)
+    code = cost.add * kinds["add"] + cost.mul * kinds["mul"] + cost.div * kinds["div"]
+    code += 8 * (kinds["clamp"] + kinds["sincos"] + kinds["sqrt"]) + cost.other * moves + cost.always
+    alive = max(max(map(_alive, program.blocks)) - (REGISTERS if cost is HARD else 0), 0)
+    stack = alive * (8 if scalar is Scalar.FLOAT64 else 4) * 4 // 3 + FRAME
+    if kinds["sincos"]:
+        code, stack = code + cost.waves, stack + cost.waves_stack
+    return round(code), stack
+
+
+def _alive(block: Block) -> int:
+    """How many values of a block are needed at the same time, at most; constants are none."""
+    last = {a: i for i, line in enumerate(block.lines) for a in line.arguments}
+    last |= {store.line: len(block.lines) for store in block.stores}
+    ends = Counter(last.values())
+    most = count = 0
+    for i, line in enumerate(block.lines):
+        count += line.code != ca.OP_CONST and i in last
+        most = max(most, count)
+        count -= ends[i]
+    return most
+
+
+def forms(scalar: Scalar, word: int, wanted: Form | None) -> list[Form]:
+    """The forms to try, best first; raises ModelError where the one that is wanted does not exist."""
+    if scalar is Scalar.FIXED32 and word == 32:
+        return [Form.STRAIGHT, Form.ROWS] if wanted is None else [wanted]
+    if wanted is Form.ROWS:
+        raise ModelError("form: rows are for fixed32 with words of 32 bits; leave it out, or write straight")
+    return [Form.STRAIGHT]
+
+
+def choose(
+    program: Program, formats: Formats | None, scalar: Scalar, form: Form | None, rows: int, board: str | None
+) -> tuple[Form, Estimate]:
+    """The form to write, and its size; raises RangeError with advice where no form fits the board."""
+    possible = forms(scalar, 32 if formats is None else formats.word, form)
+    memory = None if board is None else _memory(board)
+    fpu = memory is not None and memory.fpu
+    sizes = [(f, estimate(program, formats, scalar, f, rows, fpu=fpu)) for f in possible]
+    if board is None or memory is None:
+        return sizes[0]
+    for f, s in sizes:
+        if _fits(s, memory):
+            return f, s
+    least = min((s for _, s in sizes), key=lambda s: s.code)
+    tables = Form.ROWS not in possible and formats is not None and formats.word == 32
+    rows_fit = tables and _fits(estimate(program, formats, scalar, Form.ROWS, rows), memory)
+    raise RangeError(_advice(program, least, board, memory, rows_fit=rows_fit))
+
+
+def require_counts(system: System, board: str | None) -> None:
+    """Raises ModelError where a system has more than messages carry, or more commands than the board has motors."""
+    wire.require(system)
+    count, motors = wire.commands(system), None if board is None else _memory(board).motors
+    if motors is not None and count > motors:
+        raise ModelError(
+            f"system {system.name!r} has {count} commands (one per force and one per kinematic coordinate), and "
+            f"{board} has {motors} motors: use a system with fewer inputs"
+        )
+
+
+def _memory(board: str) -> Memory:
+    if board not in BOARDS:
+        raise RangeError(f"board: there is no {board!r}; there are {', '.join(BOARDS)}")
+    return BOARDS[board]
+
+
+def needs(s: Estimate, memory: Memory) -> tuple[int, int]:
+    """(flash, RAM) of a whole firmware with this controller, as ``stepmap build`` counts them.
+
+    The image always has a schedule of its own, also where another can be uploaded; all room for the stack is taken.
+    """
+    stack = max(memory.stack, s.stack + FIRMWARE_STACK)
+    return s.code + s.schedule + FIRMWARE_FLASH, s.ram + stack + memory.fixed
+
+
+def _fits(s: Estimate, memory: Memory) -> bool:
+    flash, ram = needs(s, memory)
+    return flash <= memory.flash and ram <= memory.ram and s.schedule <= (memory.bank or memory.flash)
+
+
+def _advice(program: Program, s: Estimate, board: str, memory: Memory, *, rows_fit: bool) -> str:
+    flash, ram = needs(s, memory)
+    asked = []
+    if s.schedule > (memory.bank or memory.flash) or (flash > memory.flash and s.schedule > s.code):
+        asked.append("a shorter horizon or a longer time step (fewer rows in the schedule)")
+    if rows_fit:
+        asked.append("tables instead of straight-line code (--form rows)")
+    larger = [name for name, m in BOARDS.items() if name != "native" and _fits(s, m)]
+    if larger:
+        asked.append(f"a larger board ({', '.join(larger)})")
+    bank = f", and a bank of {memory.bank / KIB:.0f} for the schedule" if memory.bank else ""
+    return (
+        f"{program.name} does not fit {board}: about {flash / KIB:.0f} KiB of flash ({s.code / KIB:.0f} code, "
+        f"{s.schedule / KIB:.0f} schedule) and {ram / KIB:.1f} KiB of RAM, and there are {memory.flash / KIB:.0f} and "
+        f"{memory.ram / KIB:.0f}{bank}; use {', or '.join(asked or ['a system with fewer coordinates'])}"
+    )

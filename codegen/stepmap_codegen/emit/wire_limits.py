@@ -1,0 +1,66 @@
+"""What messages between host and board can carry, as firmware/dialect/stepmap.xml says."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from stepmap.errors import ModelError
+from stepmap.mechanics import System
+
+PACKAGE = Path(__file__).resolve().parents[1]
+XML = (
+    PACKAGE / "data" / "stepmap.xml",
+    PACKAGE.parents[1] / "firmware" / "dialect" / "stepmap.xml",
+)  # installed, checkout
+ENUM = "STEPMAP_LIMIT"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that there can be of each."""
+
+    states: int
+    channels: int
+    commands: int
+
+
+def source() -> Path:
+    """The dialect's XML, of the installed package or of the checkout."""
+    for path in XML:
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"stepmap.xml is neither at {XML[0]} nor at {XML[1]}")
+
+
+@cache
+def limits() -> Limits:
+    entries = ElementTree.parse(source()).findall(f"./enums/enum[@name='{ENUM}']/entry")
+    found = {entry.get("name", "").removeprefix(f"{ENUM}_").lower(): int(entry.get("value", "")) for entry in entries}
+    return Limits(**found)
+
+
+def require(system: System) -> None:
+    """Raises ModelError where a controller of this system has more than messages can carry."""
+    most = limits()
+    there = {
+        "states": (2 * len(system.coordinates), most.states, "two per coordinate"),
+        "measured values": (len(system.sensor_channels), most.channels, "the channels of its sensors"),
+        "commands": (commands(system), most.commands, "one per force and one per kinematic coordinate"),
+    }
+    wrong = [
+        f"{count} {name} ({what}), and messages carry {limit}"
+        for name, (count, limit, what) in there.items()
+        if count > limit
+    ]
+    if wrong:
+        raise ModelError(
+            f"system {system.name!r} is too large for the link to a board: it has {'; '.join(wrong)}. Use a system "
+            "with fewer; docs/wire.md has the limits"
+        )
+
+
+def commands(system: System) -> int:
+    return len(system.inputs) + len(system.kinematic)

@@ -1,0 +1,117 @@
+"""Runs a program on arrays in floating point, one entry a run, and remembers how large everything became."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import RangeError
+from stepmap_codegen.model.integers import Flags
+from stepmap_codegen.model.program import Program, Role
+
+FLOAT: dict[int, Callable[..., Array]] = {
+    ca.OP_ADD: lambda a, b: a + b,
+    ca.OP_SUB: lambda a, b: a - b,
+    ca.OP_MUL: lambda a, b: a * b,
+    ca.OP_SQ: lambda a: a * a,
+    ca.OP_NEG: lambda a: -a,
+    ca.OP_TWICE: lambda a: 2 * a,
+    ca.OP_INV: lambda a: 1 / a,
+    ca.OP_SIN: np.sin,
+    ca.OP_COS: np.cos,
+    ca.OP_SQRT: np.sqrt,
+    ca.OP_FMIN: np.minimum,
+    ca.OP_FMAX: np.maximum,
+    ca.OP_FABS: np.abs,
+    ca.OP_SIGN: np.sign,
+}
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """Ranges of fields, their least magnitudes, and the largest magnitude of every line of every block."""
+
+    low: Array
+    high: Array
+    least: Array
+    seen: Sequence[Array]
+
+
+class FloatMachine:
+    """Fields (count, runs) in floating point; remembers the range of every field and the magnitudes of every line.
+
+    Runs may be of several ``groups`` of equal size, one behind the other, that are remembered apart: one machine for
+    all of them takes little longer than one for a single group.
+    """
+
+    def __init__(self, program: Program, fields: Array, dtype: type = np.float64, groups: int = 1) -> None:
+        self.program, self.dtype, self.groups = program, dtype, groups
+        self.fields: Array = np.array(fields, dtype=dtype)
+        self._seen = [np.zeros((groups, len(block.lines))) for block in program.blocks]
+        shape = (groups, len(program.fields))
+        self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
+        self._watch([*program.of(Role.STATE), *program.of(Role.COVARIANCE)])
+
+    def magnitudes(self, group: int = 0) -> Magnitudes:
+        """How large everything became in the runs of a group."""
+        seen = [block[group] for block in self._seen]
+        return Magnitudes(self._low[group], self._high[group], self._least[group], seen)
+
+    def _grouped(self, values: Array) -> Array:
+        """(groups, lines, runs of a group), without a copy."""
+        shape = (len(values), self.groups, values.shape[1] // self.groups)
+        grouped: Array = values.reshape(shape).swapaxes(0, 1)
+        return grouped
+
+    def load(self, indices: Sequence[int], values: Array) -> None:
+        """Sets fields from outside, such as measurements."""
+        self.fields[indices] = values
+        self._watch(indices)
+
+    def values(self, number: int) -> Array:
+        """Every line of a block (lines, runs), nothing stored."""
+        lines = self.program.blocks[number].lines
+        values: Array = np.empty((len(lines), self.fields.shape[1]), dtype=self.dtype)
+        for i, line in enumerate(lines):
+            if line.code == ca.OP_CONST:
+                values[i] = line.constant
+            elif line.code == ca.OP_INPUT:
+                values[i] = self.fields[line.field]
+            else:
+                values[i] = float_rule(line.code)(*(values[a] for a in line.arguments))
+        return values
+
+    def run(self, number: int, where: Flags | None = None) -> Flags:
+        """Runs a block in the given runs; returns in which its guard held."""
+        block, values = self.program.blocks[number], self.values(number)
+        held = np.ones(self.fields.shape[1], bool) if where is None else where.copy()
+        if block.guard:
+            held &= values[block.guard.small] <= values[block.guard.large]
+        early = len(block.lines) if block.guard is None else block.guard.after + 1
+        sizes = np.abs(values)
+        sizes[early:, ~held] = 0.0  # where the guard does not hold, these lines do not count
+        if sizes.size:
+            self._seen[number] = np.maximum(self._seen[number], self._grouped(sizes).max(axis=2))
+        for store in block.stores:
+            self.fields[store.field] = np.where(held, values[store.line], self.fields[store.field])
+        self._watch([store.field for store in block.stores])
+        return held
+
+    def _watch(self, indices: Sequence[int]) -> None:
+        values = self._grouped(self.fields[indices])
+        if values.size:
+            at = (slice(None), indices)
+            self._low[at] = np.minimum(self._low[at], values.min(axis=2))
+            self._high[at] = np.maximum(self._high[at], values.max(axis=2))
+            self._least[at] = np.minimum(self._least[at], np.abs(values).min(axis=2))
+
+
+def float_rule(code: int) -> Callable[..., Array]:
+    """What an operation of CasADi does to arrays."""
+    if code in FLOAT:
+        return FLOAT[code]
+    raise RangeError(f"operation {code} of CasADi has no form in generated controllers")

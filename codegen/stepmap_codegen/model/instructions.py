@@ -1,0 +1,239 @@
+"""Which integer instructions a block becomes: shifts chosen, and checks left out where overflow cannot happen.
+
+Bounds of integers are carried along for every representable field, so a sum without a check is a proven one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import casadi as ca
+
+from stepmap_codegen.model import integers
+from stepmap_codegen.model.formats import BlockFormats, Formats, power_of_two
+from stepmap_codegen.model.integer_machine import constant
+from stepmap_codegen.model.program import Block
+
+WAVE = 1 << 30  # the largest |sine|, with 30 fraction bits
+
+
+class Op(Enum):
+    """Integer instructions; the rows of table-driven code number them in this order."""
+
+    ADD = 0
+    SUB = auto()
+    ADD_FAST = auto()  # cannot overflow
+    SUB_FAST = auto()
+    MIN = auto()
+    MAX = auto()
+    MUL = auto()
+    MUL_WIDE = auto()  # cannot overflow
+    HIGH = auto()
+    RECIPROCAL = auto()
+    ROOT = auto()
+    SIN = auto()
+    COS = auto()
+    ABS = auto()
+    SIGN = auto()
+    MOVE = auto()  # shifts right by an amount, or left where it is negative
+    GUARD = auto()
+
+
+class Kind(Enum):
+    VALUE = 0  # of an earlier instruction
+    FIELD = 1
+    CONSTANT = 2
+
+
+@dataclass(frozen=True)
+class Operand:
+    kind: Kind
+    number: int  # of the line or the field; the constant itself
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """``right``: shifts of a and b before they meet; ``amount``: the shift or base of the others."""
+
+    op: Op
+    line: int
+    a: Operand
+    b: Operand | None = None
+    right: tuple[int, int] = (0, 0)
+    amount: int = 0
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A block as instructions; then its stores (field, operand, shift to the right), all at once."""
+
+    instructions: tuple[Instruction, ...]
+    stores: tuple[tuple[int, Operand, int], ...]
+
+
+Bounds = tuple[int, int]
+SUMS = {ca.OP_ADD: (Op.ADD, Op.ADD_FAST), ca.OP_SUB: (Op.SUB, Op.SUB_FAST)}
+
+
+def select(block: Block, formats: Formats, bits: BlockFormats) -> Selected:
+    return _Selection(block, formats, bits).selected()
+
+
+class _Selection:
+    def __init__(self, block: Block, formats: Formats, bits: BlockFormats) -> None:
+        self.block, self.formats, self.f, self.word = block, formats, bits.lines, formats.word
+        self.top = integers.limit(formats.word)
+        self.operands: list[Operand] = []
+        self.bounds: list[Bounds] = []
+        self.out: list[Instruction] = []
+
+    def selected(self) -> Selected:
+        for i in range(len(self.block.lines)):
+            self._line(i)
+            guard = self.block.guard
+            if guard and i == guard.after:
+                common = min(self.f[guard.small], self.f[guard.large])
+                shifts = (self.f[guard.small] - common, self.f[guard.large] - common)
+                pair = self.operands[guard.small], self.operands[guard.large]
+                self.out.append(Instruction(Op.GUARD, i, *pair, right=shifts))
+        stores = tuple(
+            (store.field, self.operands[store.line], self.f[store.line] - self.formats.fields[store.field])
+            for store in self.block.stores
+        )
+        return Selected(tuple(self.out), stores)
+
+    def _line(self, i: int) -> None:
+        line, f = self.block.lines[i], self.f
+        a = line.arguments
+        whole = (-self.top - 1, self.top)
+        if line.code == ca.OP_CONST:
+            value = constant(line.constant, f[i], self.word)
+            self._alias(Operand(Kind.CONSTANT, value), (value, value))
+        elif line.code == ca.OP_INPUT:
+            self._alias(Operand(Kind.FIELD, line.field), whole)
+        elif line.code == ca.OP_TWICE:
+            self._alias(self.operands[a[0]], self.bounds[a[0]])
+        elif line.code in SUMS:
+            self._sum(i, *SUMS[line.code])
+        elif line.code == ca.OP_NEG:
+            low, high = self.bounds[a[0]]
+            fits = -low <= self.top
+            zero = Operand(Kind.CONSTANT, 0)
+            self._emit(
+                Op.SUB_FAST if fits else Op.SUB, i, zero, self.operands[a[0]], bounds=(-high, min(-low, self.top))
+            )
+        elif line.code in (ca.OP_FMIN, ca.OP_FMAX):
+            right = (f[a[0]] - f[i], f[a[1]] - f[i])
+            op = Op.MIN if line.code == ca.OP_FMIN else Op.MAX
+            self._emit(op, i, self.operands[a[0]], self.operands[a[1]], right=right, bounds=whole)
+        elif line.code in (ca.OP_MUL, ca.OP_SQ):
+            self._product(i)
+        elif line.code == ca.OP_INV:
+            self._emit(Op.RECIPROCAL, i, self.operands[a[0]], amount=61 - f[a[0]] - f[i], bounds=whole)
+        elif line.code == ca.OP_SQRT:
+            self._emit(Op.ROOT, i, self.operands[a[0]], amount=32 + f[a[0]] - 2 * f[i], bounds=(0, self.top))
+        elif line.code in (ca.OP_SIN, ca.OP_COS):
+            # All words but 32 bits need another shift; the line's format is always word − 2.
+            op = Op.SIN if line.code == ca.OP_SIN else Op.COS
+            limit = WAVE >> (32 - self.word)
+            self._emit(op, i, self.operands[a[0]], amount=f[a[0]], bounds=(-limit, limit))
+        elif line.code == ca.OP_FABS:
+            self._emit(Op.ABS, i, self.operands[a[0]], bounds=(0, self.top))
+        else:
+            assert line.code == ca.OP_SIGN  # formats.assign refuses the rest
+            one = 1 << f[i]
+            self._emit(Op.SIGN, i, self.operands[a[0]], amount=f[i], bounds=(-one, one))
+
+    def _sum(self, i: int, checked: Op, fast: Op) -> None:
+        a, f = self.block.lines[i].arguments, self.f
+        right = (f[a[0]] - f[i], f[a[1]] - f[i])
+        (p, q), (r, s) = (_shifted(self.bounds[k], amount) for k, amount in zip(a, right, strict=True))
+        low, high = (p + r, q + s) if checked is Op.ADD else (p - s, q - r)
+        fits = -self.top - 1 <= low and high <= self.top
+        bounds = (max(low, -self.top - 1), min(high, self.top))
+        pair = self.operands[a[0]], self.operands[a[1]]
+        self._emit(fast if fits else checked, i, *pair, right=right, bounds=bounds)
+
+    def _product(self, i: int) -> None:
+        line, lines, f = self.block.lines[i], self.block.lines, self.f
+        x, y = line.arguments[0], line.arguments[-1]
+        if line.code == ca.OP_MUL:
+            for factor, other in ((x, y), (y, x)):
+                if power_of_two(lines[factor]) is not None:
+                    self._alias(self.operands[other], self.bounds[other])
+                    return
+        right = f[x] + f[y] - f[i]
+        corners = [p * q for p in self.bounds[x] for q in self.bounds[y]]
+        low, high = _shifted((min(corners), max(corners)), right)
+        pair = self.operands[x], self.operands[y]
+        if right > 62:
+            self._alias(Operand(Kind.CONSTANT, 0), (0, 0))
+        elif right == 32 and self.word == 32:
+            self._emit(Op.HIGH, i, *pair, amount=right, bounds=(low, high))
+        elif -self.top - 1 <= low and high <= self.top:
+            self._emit(Op.MUL_WIDE, i, *pair, amount=right, bounds=(low, high))
+        else:
+            self._emit(Op.MUL, i, *pair, amount=right, bounds=(max(low, -self.top - 1), min(high, self.top)))
+
+    def _alias(self, operand: Operand, bounds: Bounds) -> None:
+        self.operands.append(operand)
+        self.bounds.append(bounds)
+
+    def _emit(
+        self,
+        op: Op,
+        line: int,
+        a: Operand,
+        b: Operand | None = None,
+        *,
+        right: tuple[int, int] = (0, 0),
+        amount: int = 0,
+        bounds: Bounds,
+    ) -> None:
+        self.out.append(Instruction(op, line, a, b, right, amount))
+        self._alias(Operand(Kind.VALUE, line), bounds)
+
+
+def _shifted(bounds: Bounds, right: int) -> Bounds:
+    """Bounds after a rounding shift to the right; both ends round alike."""
+    half = 1 << (right - 1) if right > 0 else 0
+    return (bounds[0] + half) >> right, (bounds[1] + half) >> right
+
+
+def slots(selected: Selected) -> tuple[dict[int, int], int]:
+    """Work memory for the values of instructions: slot of each line, shared once a value is no longer needed; count."""
+    last: dict[int, int] = {}
+    for position, made in enumerate(selected.instructions):
+        for operand in (made.a, made.b):
+            if operand is not None and operand.kind is Kind.VALUE:
+                last[operand.number] = position
+    for _, operand, _ in selected.stores:
+        if operand.kind is Kind.VALUE:
+            last[operand.number] = len(selected.instructions)
+    free: list[int] = []
+    where: dict[int, int] = {}
+    count = 0
+    for position, made in enumerate(selected.instructions):
+        for number in {o.number for o in (made.a, made.b) if o is not None and o.kind is Kind.VALUE}:
+            if last[number] == position:
+                free.append(where[number])
+        if made.op is Op.GUARD:
+            continue
+        if not free:
+            free.append(count)
+            count += 1
+        where[made.line] = free.pop()
+        if made.line not in last:
+            free.append(where[made.line])
+    return where, count
+
+
+def constants(selected: Sequence[Selected]) -> list[int]:
+    """All constants that instructions and stores use, each once."""
+    found: dict[int, None] = {}
+    for block in selected:
+        operands = [o for made in block.instructions for o in (made.a, made.b)] + [o for _, o, _ in block.stores]
+        found |= {o.number: None for o in operands if o is not None and o.kind is Kind.CONSTANT}
+    return list(found)

@@ -1,0 +1,155 @@
+"""The exact integer model of one run on plain integers: what `interpret.IntegerMachine` does, many times faster.
+
+An array with one entry costs numpy as much as one with a thousand. Where a single run is followed tick by tick, as
+beside a board, every block becomes a Python function instead: sums, products and shifts are written out, and the rarer
+operations are those of `integers`, which stay defined in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from stepmap_codegen.model import integers
+from stepmap_codegen.model.formats import BlockFormats, Formats, power_of_two
+from stepmap_codegen.model.integer_machine import constant
+from stepmap_codegen.model.program import Block, Line, Program
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """A block on a list of fields."""
+
+    run: Callable[[list[int]], tuple[bool, int]]  # whether its guard held, and how many lines and stores saturated
+    values: Callable[[list[int]], list[int]]
+
+
+class SingleRunMachine:
+    """Fields as integers in their formats; counts saturations."""
+
+    def __init__(self, program: Program, formats: Formats, fields: Iterable[int]) -> None:
+        self.program, self.formats = program, formats
+        self.fields = [int(v) for v in fields]
+        self.saturations = 0
+        self._blocks = _compiled(program, formats)
+
+    def values(self, number: int) -> list[int]:
+        """Every line of a block, whatever its guard says, nothing stored."""
+        return self._blocks[number].values(self.fields)
+
+    def run(self, number: int) -> bool:
+        """Runs a block; returns whether its guard held."""
+        held, lost = self._blocks[number].run(self.fields)
+        self.saturations += lost
+        return held
+
+
+@cache
+def _compiled(program: Program, formats: Formats) -> list[_Functions]:
+    return [_functions(block, bits, formats) for block, bits in zip(program.blocks, formats.blocks, strict=True)]
+
+
+def _functions(block: Block, bits: BlockFormats, formats: Formats) -> _Functions:
+    lines = [_line(block, line, i, bits.lines, formats.word) for i, line in enumerate(block.lines)]
+    every = ", ".join(f"v{i}" for i in range(len(lines)))
+    scope: dict[str, Any] = {"reciprocal": _reciprocal, "wave": _wave, "root": _root}
+    bodies = {"run": _run(block, lines, bits, formats), "values": [*chain(*lines), f"return [{every}]"]}
+    for name, body in bodies.items():
+        exec("\n    ".join([f"def {name}(f):", "n = 0", *body]), scope)  # a program holds numbers and no text
+    return _Functions(scope["run"], scope["values"])
+
+
+def _run(block: Block, lines: Sequence[list[str]], bits: BlockFormats, formats: Formats) -> list[str]:
+    """The statements of a block. ``n`` counts saturations; ``s`` whether a line has saturated, which counts once."""
+    said: list[str] = []
+    for i, line in enumerate(lines):
+        said += line
+        if block.guard is not None and i == block.guard.after:
+            said.append(f"if not {_compared(bits, block.guard.small, block.guard.large)}: return False, n")
+    for k, store in enumerate(block.stores):
+        right = bits.lines[store.line] - formats.fields[store.field]
+        said += [f"t{k} = {_shift(f'v{store.line}', right)}", *_saturated(f"t{k}", formats.word)]
+    said += [f"f[{store.field}] = t{k}" for k, store in enumerate(block.stores)]
+    return [*said, "return True, n"]
+
+
+def _line(block: Block, line: Line, i: int, f: Sequence[int], word: int) -> list[str]:
+    v, a = f"v{i}", line.arguments
+    if line.code == ca.OP_CONST:
+        return [f"{v} = {constant(line.constant, f[i], word)}"]
+    if line.code == ca.OP_INPUT:
+        return [f"{v} = f[{line.field}]"]
+    x = f"v{a[0]}"
+    if line.code == ca.OP_TWICE:
+        return [f"{v} = {x}"]
+    if line.code == ca.OP_SIGN:
+        return [f"{v} = (({x} > 0) - ({x} < 0)) << {f[i]}"]
+    if line.code in RARE:
+        return [f"{v}, s = {RARE[line.code].format(x=x, of=f[a[0]], to=f[i], word=word)}", "n += s"]
+    if line.code == ca.OP_MUL:
+        for one, other in (a, a[::-1]):
+            if power_of_two(block.lines[one]) is not None:
+                return [f"{v} = v{other}"]
+    whole = {ca.OP_NEG: f"-{x}", ca.OP_FABS: f"abs({x})", ca.OP_SQ: _shift(f"{x}*{x}", 2 * f[a[0]] - f[i])}
+    if line.code == ca.OP_MUL:
+        whole[ca.OP_MUL] = _shift(f"{x}*v{a[1]}", f[a[0]] + f[a[1]] - f[i])
+    if line.code in whole:
+        return [f"{v} = {whole[line.code]}", *_saturated(v, word)]
+    left, right = f[a[0]] - f[i], f[a[1]] - f[i]
+    operands = [*_aligned("p", x, left, word), *_aligned("q", f"v{a[1]}", right, word)]
+    return ["s = 0", *operands, f"{v} = {PAIRS[line.code]}", *_saturated(v, word, "s = 1"), "n += s"]
+
+
+RARE = {
+    ca.OP_INV: "reciprocal({x}, {of}, {to}, {word})",
+    ca.OP_SIN: "wave(True, {x}, {of}, {to}, {word})",
+    ca.OP_COS: "wave(False, {x}, {of}, {to}, {word})",
+    ca.OP_SQRT: "root({x}, {of}, {to}, {word})",
+}
+PAIRS = {ca.OP_ADD: "p + q", ca.OP_SUB: "p - q", ca.OP_FMIN: "min(p, q)", ca.OP_FMAX: "max(p, q)"}
+
+
+def _shift(v: str, right: int) -> str:
+    """v·2^−right, rounded; `integers.shifted` before it saturates."""
+    if right >= 63:
+        return "0"
+    return f"({v} + {1 << (right - 1)}) >> {right}" if right > 0 else f"({v}) << {min(-right, 31)}"
+
+
+def _saturated(v: str, word: int, mark: str = "n += 1") -> list[str]:
+    top = integers.limit(word)
+    return [f"if {v} > {top}: {v} = {top}; {mark}", f"elif {v} < {-top - 1}: {v} = {-top - 1}; {mark}"]
+
+
+def _aligned(name: str, v: str, right: int, word: int) -> list[str]:
+    """An operand of a sum, in the format of the result."""
+    return [f"{name} = {_shift(v, right)}", *_saturated(name, word, "s = 1")] if right else [f"{name} = {v}"]
+
+
+def _compared(bits: BlockFormats, small: int, large: int) -> str:
+    """small ≤ large at the coarser of both formats."""
+    common = min(bits.lines[small], bits.lines[large])
+    return " <= ".join(f"({_shift(f'v{i}', bits.lines[i] - common)})" for i in (small, large))
+
+
+def _reciprocal(x: int, of: int, to: int, word: int) -> tuple[int, bool]:
+    return _plain(integers.reciprocal(np.array([x]), of, to, word))
+
+
+def _wave(sine: bool, x: int, of: int, to: int, word: int) -> tuple[int, bool]:
+    wave = integers.sine if sine else integers.cosine
+    return _plain(integers.shifted(wave(np.array([x]), of), 30 - to, word))
+
+
+def _root(x: int, of: int, to: int, word: int) -> tuple[int, bool]:
+    return _plain(integers.root(np.array([x]), of, to, word))
+
+
+def _plain(result: tuple[integers.Ints, integers.Flags]) -> tuple[int, bool]:
+    return int(result[0][0]), bool(result[1][0])

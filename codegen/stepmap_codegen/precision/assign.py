@@ -1,0 +1,243 @@
+"""From ranges to formats.
+
+Every line holds MARGIN times the largest magnitude seen, or what interval arithmetic proves where that is less; a sum
+has no more fraction bits than its coarser operand. Ranges of float64 runs say too little where large numbers cancel: a
+Newton residual is 1e-16 there and 1e-9 in integers. So the integer model runs too, and what it adds is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import RangeError
+from stepmap.graph.tape import BINARY, UNARY
+from stepmap_codegen.model.float_machine import FloatMachine
+from stepmap_codegen.model.formats import FINEST, BlockFormats, Formats, fraction_bits, power_of_two
+from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
+from stepmap_codegen.model.program import Block, Line, Program, Role
+from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
+from stepmap_codegen.precision.sensitivity import sensitivities
+
+WORDS = range(16, 33)  # as firmware/core/sm_fixed.h has them
+NOISE_FACTOR = 4.0  # room for rounding, times what was measured
+PASSES = 6  # formats, rounding measured with them, formats again
+SAMPLES, ADJOINTS = 8000, 32  # snapshots at which rounding and sensitivity are measured, …
+LEAST, NUMBERS = 320, 4_000_000  # … fewer where lines are many
+LOSS = 1.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
+MOST = 8  # bits lost that way at most
+COVARIANCE = 2.0**-20  # resolution that covariances need, relative
+KEPT = 1.5  # of formats that were chosen before: they hold this many times what was seen
+
+
+def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = False, room: float = 1.0) -> Formats:
+    """Formats for words of that many bits; a study takes those that saturate, too.
+
+    ``room`` is how many times more they hold than the ranges ask for, but for what is declared.
+    """
+    if word not in WORDS:
+        raise RangeError(f"word: takes {WORDS.start} to {WORDS.stop - 1} bits, got {word}")
+    if room != 1:
+        ranges = _with_room(program, ranges, room)
+    fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
+    scales = np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
+    weights = sensitivities(program, _some(ranges.snapshots, ADJOINTS), scales)
+    samples = _samples(program, ranges)
+    noise = [np.zeros(len(block.lines)) for block in program.blocks]
+    for turn in range(PASSES):
+        blocks = tuple(
+            BlockFormats(tuple(_Assignment(block, fields, ranges, i, word, weights[i], noise[i]).bits()))
+            for i, block in enumerate(program.blocks)
+        )
+        formats = Formats(word, fields, blocks)
+        measured, saturated = _rounding(program, formats, samples)
+        noise = [np.maximum(old, new) for old, new in zip(noise, measured, strict=True)]
+        if not saturated and turn > 0:
+            return formats
+    if saturated and not study:
+        raise RangeError(
+            f"{saturated} overflows in simulated runs however its format is chosen: its range is too wide for words of "
+            f"{word} bits; use longer words, floating point (--scalar float32), or less noise in [noise]",
+            signal=saturated,
+        )
+    return formats
+
+
+def _with_room(program: Program, ranges: Ranges, room: float) -> Ranges:
+    """Ranges so many times as large, but for what is declared: limits of commands, coordinates and references."""
+    factor = np.array([1.0 if known else room for known in ranges.declared])
+    low, high = factor * ranges.low, factor * ranges.high
+    sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))
+    bounds = [interval_bounds(block, sizes) for block in program.blocks]
+    return replace(ranges, low=low, high=high, seen=[room * seen for seen in ranges.seen], bounds=bounds)
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A signal that formats which were chosen before do not hold."""
+
+    what: str
+    size: float  # the largest in the runs
+    top: float  # the largest the format holds
+    excess: float  # how many times too large, margin and rounding included
+    block: str = ""  # of a line
+
+
+def misfits(program: Program, ranges: Ranges, formats: Formats) -> list[Misfit]:
+    """What formats do not hold, stored signals first, then lines, the worst of each first.
+
+    Each must hold KEPT times the largest magnitude seen, or what intervals prove, and NOISE_FACTOR times the rounding;
+    a schedule is known, so its entries only have to fit. ``ranges`` are without the room for long tails: what that is
+    differs from draw to draw, and these formats have theirs.
+    """
+    found: list[Misfit] = []
+    schedule = set(program.of(Role.SCHEDULE))
+    for i, field in enumerate(program.fields):
+        size, top = float(ranges.sizes[i]), 2.0 ** (formats.word - 1 - formats.fields[i])
+        unit = f" [{field.unit}]" if field.unit else ""
+        needed = size if i in schedule else KEPT * size
+        if needed > top:
+            found.append(Misfit(f"signal {field.name!r} ({field.label}{unit})", size, top, needed / top))
+    lines: list[Misfit] = []
+    noise, _ = _rounding(program, formats, _samples(program, ranges))
+    for number, block in enumerate(program.blocks):
+        needs = _Assignment(block, formats.fields, ranges, number, formats.word, noise[number], noise[number])
+        for i, needed in needs.of(formats.blocks[number].lines):
+            top = 2.0 ** (formats.word - 1 - formats.blocks[number].lines[i])
+            if needed > top:
+                what = f"line {i} of block {block.name!r} ({block.lines[i].describe(program)[0]})"
+                lines.append(Misfit(what, float(ranges.seen[number][i]), top, needed / top, block.name))
+    return [*_worst_first(found), *_worst_first(lines)]
+
+
+def _worst_first(found: Sequence[Misfit]) -> list[Misfit]:
+    return sorted(found, key=lambda misfit: -misfit.excess)
+
+
+def _covariance_scales(program: Program, ranges: Ranges) -> Array:
+    """One over what each covariance has to resolve, from the least variances of both sides; inf for other fields."""
+    scales = np.full(len(program.fields), np.inf)
+    places = {program.fields[i].place: i for i in program.of(Role.COVARIANCE)}
+    least = {place[0]: float(ranges.least[i]) for place, i in places.items() if place and place[0] == place[1]}
+    for place, i in places.items():
+        if place is not None:
+            scales[i] = 1 / (COVARIANCE * max(np.sqrt(least.get(place[0], 0.0) * least.get(place[1], 0.0)), 1e-30))
+    return scales
+
+
+def _samples(program: Program, ranges: Ranges) -> Array:
+    """Snapshots at which rounding is measured."""
+    lines = max(len(block.lines) for block in program.blocks)
+    return _some(ranges.snapshots, min(SAMPLES, max(LEAST, NUMBERS // lines)))
+
+
+def _some(fields: Array, count: int) -> Array:
+    """About that many runs, evenly taken."""
+    return fields[:, :: max(fields.shape[1] // count, 1)]
+
+
+def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[Array], str]:
+    """Largest difference of every line to float64; and which one saturated, which counts as four times its limit."""
+    found, saturated = [], ""
+    integer = IntegerMachine(program, formats, encode(samples, formats.fields, formats.word))
+    for number, block in enumerate(program.blocks):
+        exact = FloatMachine(program, decode(integer.fields, formats.fields))
+        bits = formats.blocks[number].lines
+        values, over = integer.values(number)
+        held, ideal = integer.run(number), exact.values(number)
+        worst = np.zeros(len(bits))
+        for i in range(len(bits)):
+            counted = slice(None) if block.guard is None or i <= block.guard.after else held
+            gap = np.abs(values[i] * 2.0 ** -bits[i] - ideal[i])
+            gap = np.where(np.isfinite(gap), gap, 0.0)  # 1/0 and roots of less than 0 have nothing to compare with
+            worst[i] = gap[counted].max(initial=0.0)
+            if np.broadcast_to(over[i], held.shape)[counted].any():
+                saturated = f"line {i} of block {block.name!r}"
+                worst[i] = max(worst[i], 4 * 2.0 ** (formats.word - 1 - bits[i]))
+        found.append(worst)
+    return found, saturated
+
+
+class _Assignment:
+    """Formats of one block, line by line."""
+
+    def __init__(
+        self,
+        block: Block,
+        fields: tuple[int, ...],
+        ranges: Ranges,
+        number: int,
+        word: int,
+        weights: Array,
+        noise: Array,
+    ) -> None:
+        self.block, self.fields, self.word, self.weights, self.noise = block, fields, word, weights, noise
+        self.seen, self.bounds = ranges.seen[number], ranges.bounds[number]
+        self.f: list[int] = []
+
+    def bits(self) -> list[int]:
+        for i, line in enumerate(self.block.lines):
+            kept = self._kept(line)
+            self.f.append(self._rounded(i) if kept is None else kept)
+        return self.f
+
+    def _kept(self, line: Line) -> int | None:
+        """Fraction bits that follow from the arguments alone."""
+        f, a = self.f, line.arguments
+        if line.code == ca.OP_INPUT:
+            return self.fields[line.field]
+        if line.code == ca.OP_CONST:
+            return fraction_bits(abs(line.constant) * (1 + 2.0 ** (2 - self.word)), self.word)
+        if line.code in (ca.OP_NEG, ca.OP_FABS):
+            return f[a[0]]
+        if line.code == ca.OP_TWICE:
+            return f[a[0]] - 1
+        if line.code in (ca.OP_SIN, ca.OP_COS, ca.OP_SIGN):
+            return self.word - 2
+        if line.code == ca.OP_MUL:
+            for factor, other in ((a[0], a[1]), (a[1], a[0])):
+                power = power_of_two(self.block.lines[factor])
+                if power is not None:
+                    return f[other] - power
+        return None
+
+    def _rounded(self, i: int) -> int:
+        """Fraction bits of a line that is rounded to a format of its own."""
+        line, f = self.block.lines[i], self.f
+        a, cap = line.arguments, FINEST
+        product = line.code in (ca.OP_MUL, ca.OP_SQ)
+        if line.code in (ca.OP_ADD, ca.OP_SUB, ca.OP_FMIN, ca.OP_FMAX):
+            cap = min(f[a[0]], f[a[1]])
+        elif product:
+            cap = f[a[0]] + f[a[-1]] - 1
+        elif line.code not in (ca.OP_INV, ca.OP_SQRT):
+            name = (UNARY.get(line.code) or BINARY.get(line.code) or f"operation {line.code}").format("x", "y")
+            raise RangeError(
+                f"block {self.block.name!r}: {name} has no fixed-point form; generate with --scalar float32, or write "
+                "the system with sums, products, quotients, sin, cos and sqrt"
+            )
+        mine = min(fraction_bits(self._needed(i, MARGIN), self.word), cap)
+        if product and self.word == 32:
+            high = f[a[0]] + f[a[-1]] - 32
+            if mine - MOST <= high <= mine and 2.0 ** -(high + 1) * self.weights[i] <= LOSS:
+                return high  # the upper word of the product: no shift, and it cannot overflow
+        return mine
+
+    def _needed(self, i: int, margin: float) -> float:
+        """What a line's format has to hold."""
+        bound = float(self.bounds[i]) * (1 + 2.0 ** (2 - self.word))
+        return min(margin * float(self.seen[i]), bound) + NOISE_FACTOR * float(self.noise[i])
+
+    def of(self, given: Sequence[int]) -> Iterator[tuple[int, float]]:
+        """Lines that are rounded to a format of their own, and what it has to hold if formats are given."""
+        self.f = list(given)
+        for i, line in enumerate(self.block.lines):
+            if self._kept(line) is None:
+                needed, a = self._needed(i, KEPT), line.arguments
+                if line.code in (ca.OP_MUL, ca.OP_SQ):  # no more than its factors can be
+                    needed = min(needed, 2.0 ** (2 * (self.word - 1) - given[a[0]] - given[a[-1]]))
+                yield i, needed

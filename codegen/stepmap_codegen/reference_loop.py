@@ -1,0 +1,108 @@
+"""The board's twin on this computer: the integer model of a controller, tick by tick as the firmware's loop does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stepmap_codegen import Controller, Role, encode
+from stepmap_codegen.emit.motors import ahead
+from stepmap_codegen.model.integer_single import SingleRunMachine
+
+
+class Twin:
+    """Takes the measurements a board takes, and should say what the board says, bit for bit."""
+
+    def __init__(self, controller: Controller) -> None:
+        if controller.formats is None:
+            raise ValueError("controller: floating point differs between processors; generate fixed32")
+        self.controller = controller
+        self.program, self.formats = controller.program, controller.formats
+        start = encode(controller.output.start, self.formats.fields, 32)
+        self.machine = SingleRunMachine(self.program, self.formats, start)
+        self.channels, self.commands = self.program.of(Role.MEASUREMENT), self.program.of(Role.COMMAND)
+        self.states, self.schedule = self.program.of(Role.STATE), self.program.of(Role.SCHEDULE)
+        self.low = [self._word(i, self.program.fields[i].low) for i in self.commands]
+        self.high = [self._word(i, self.program.fields[i].high) for i in self.commands]
+        self.steps = [
+            min(round(self._step(k) * 2.0 ** self.formats.fields[i]), 2**31 - 1) for k, i in enumerate(self.commands)
+        ]
+        self.applied = [self._first(i) for i in self.commands]
+        self.issued = [list(self.applied) for _ in range(ahead(controller.late, self.program.period))]
+        self.tick = 0
+
+    def take(
+        self, valid: int, words: Sequence[int], *, follow: bool, running: bool
+    ) -> tuple[list[int], list[int], int]:
+        """One tick: (estimate, command, channels taken) after it."""
+        machine, program = self.machine, self.program
+        self._load(self.channels, words)
+        taken = 0
+        for number, block in enumerate(program.blocks):
+            if block.name.startswith("update_"):
+                bit = number  # updates come first, in the order of the channels
+                if valid >> bit & 1 and self._update(number, bit):
+                    taken |= 1 << bit
+            elif block.name == "put_back":
+                machine.run(number)
+        estimate = [machine.fields[i] for i in self.states]
+        if running:
+            self._law()
+            self.tick += 1
+        for k, i in enumerate(self.commands):
+            if follow:
+                self.applied[k] = self._limited(k, machine.fields[i])
+            elif program.fields[i].moves is None:
+                self.applied[k] = 0
+        self.issued.append(list(self.applied))
+        self._predict(self.issued.pop(0))
+        return estimate, list(self.applied), taken
+
+    def _update(self, number: int, bit: int) -> bool:
+        """Takes in a channel; False where the gate kept it out."""
+        return self.machine.run(number)
+
+    def _law(self) -> None:
+        """That of where the commands since the measurement will have led."""
+        fields, rows = self.machine.fields, self.controller.schedule.rows
+        before = list(fields)
+        for command in self.issued:
+            self._predict(command)
+        self._load(self.schedule, [int(v) for v in rows[min(self.tick + len(self.issued), len(rows) - 1)]])
+        self.machine.run(self.program.number("law"))
+        wanted = [fields[i] for i in self.commands]
+        fields[:] = before
+        self._load(self.commands, wanted)
+
+    def _predict(self, command: Sequence[int]) -> None:
+        self._load(self.commands, command)
+        self.machine.run(self.program.number("predict"))
+
+    def _load(self, fields: Sequence[int], words: Sequence[int]) -> None:
+        """Sets fields; more words than there are fields are ignored."""
+        for field, word in zip(fields, words, strict=False):
+            self.machine.fields[field] = word
+
+    def _limited(self, k: int, wanted: int) -> int:
+        inside = max(self.low[k], min(self.high[k], wanted))
+        return max(self.applied[k] - self.steps[k], min(self.applied[k] + self.steps[k], inside))
+
+    def _step(self, k: int) -> float:
+        field = self.program.fields[self.commands[k]]
+        if field.moves is not None:
+            return self.controller.axes[k].speed * self.program.period
+        return 2 * max(abs(field.low or 0.0), abs(field.high or 0.0))
+
+    def _word(self, field: int, value: float | None) -> int:
+        return int(encode(np.array([value or 0.0]), [self.formats.fields[field]], 32)[0])
+
+    def _first(self, field: int) -> int:
+        """Kinematic commands begin where the estimate is."""
+        moves = self.program.fields[field].moves
+        if moves is None:
+            return 0
+        state = self.states[moves[0]]
+        right = self.formats.fields[state] - self.formats.fields[field]
+        word = self.machine.fields[state]
+        return (word + (1 << (right - 1))) >> right if right > 0 else word << -right

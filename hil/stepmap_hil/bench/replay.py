@@ -1,0 +1,206 @@
+"""Recordings looked at again: ``stepmap replay`` and ``stepmap report``."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepmap.errors import DamagedError, StepmapError
+from stepmap_hil.boards.base import Board
+from stepmap_hil.report.summary import bit_exact
+from stepmap_hil.runs.log import Row
+from stepmap_hil.runs.recording import Story
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.key import Key
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.session import VIRTUAL, Session
+from stepmap_hil.wire.upload import upload
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a recording and its replay compare."""
+
+    ticks: int  # recorded
+    equal: int  # those the replay gave again
+    first: str  # the first difference, in words; empty where there is none
+    twin: bool | None  # whether the integer model on this computer says the same as the recording
+    left_out: int = 0  # ticks that cannot be done again
+    why: str = ""  # they cannot, in words
+
+    @property
+    def compared(self) -> int:
+        return self.ticks - self.left_out
+
+
+def replay(told: Story, board: Board, key: Key) -> Comparison:
+    """Sends a fresh board what was sent then, and compares what it says, bit for bit."""
+    lockstep = told.closed.mode == "lockstep"
+    rows, why = (told.closed.rows, "") if lockstep else _repeatable(told)
+    with board:
+        link = Link(board.open(), key)
+        link.connect()
+        upload(link, told.controller.schedule.pack(), key)
+        heard = _heard(told, link, board, rows)
+    by_tick: dict[tuple[int, ...], list[Message]] = {}
+    for message in heard:
+        by_tick.setdefault(_key(told, message), []).append(message)
+    pairs = [(row, _next(by_tick.get(_key(told, row), []))) for row in rows]
+    different = [(row, message) for row, message in pairs if message is None or not _same(row, message)]
+    first = "" if not different else _difference(*different[0])
+    recorded = len(told.closed.rows)
+    twin = bit_exact(told.controller, told.closed)
+    return Comparison(recorded, len(rows) - len(different), first, twin, recorded - len(rows), why)
+
+
+def _heard(told: Story, link: Link, board: Board, rows: Sequence[Row]) -> list[Message]:
+    """All telemetry in answer to what was sent then, as far as messages can carry it."""
+    try:
+        if told.closed.mode == "lockstep":
+            return _send_again(told, link, board)
+        return _Repetition(told, link).go(rows)
+    except StepmapError:
+        raise
+    except (ValueError, LookupError, struct.error) as error:
+        raise DamagedError(f"what was recorded cannot have been sent: {error}") from error
+
+
+def _key(told: Story, tick: Row | Message) -> tuple[int, ...]:
+    """What names a tick: when it was and, by the board's own clock, the measurement it followed."""
+    return (tick.stamp_us if told.closed.mode == "lockstep" else tick.sequence, tick.tick)
+
+
+def _next(messages: list[Message]) -> Message | None:
+    return messages.pop(0) if messages else None
+
+
+def _same(row: Row, message: Message) -> bool:
+    return (
+        list(message.estimate[: len(row.estimate)]) == row.estimate
+        and list(message.command[: len(row.command)]) == row.command
+        and (message.tick, message.taken, message.state) == (row.tick, row.taken, row.state)
+    )
+
+
+def _difference(row: Row, message: Message | None) -> str:
+    if message is None:
+        return f"tick {row.tick} at {row.time:.3f} s: the board says nothing about it"
+    for name in ("estimate", "command"):
+        then = getattr(row, name)
+        now = list(getattr(message, name)[: len(then)])
+        if then != now:
+            return f"tick {row.tick} at {row.time:.3f} s: {name} was {then}, is {now}"
+    then, now = [row.taken, row.state], [message.taken, message.state]
+    return f"tick {row.tick} at {row.time:.3f} s: channels taken and state were {then}, are {now}"
+
+
+def _send_again(told: Story, link: Link, board: Board) -> list[Message]:
+    """All telemetry in answer to what was sent."""
+    session = Session(link, Words.parse(told.controller.description()))
+    session.connect()
+    heard: list[Message] = []
+    for sent in told.sent:
+        session.stamp_us = sent["stamp_us"]
+        kind = sent["kind"]
+        if kind == "command":
+            session.command(sent["text"], *(VIRTUAL if sent["text"] in ("calibrate", "arm") else ()))
+        elif kind == "measurement":
+            session.sequence = sent["sequence"] - 1
+            heard += session.tick(sent["words"], sent["valid"])
+        elif kind == "encoder":
+            session.ask_encoders(sent["words"])
+        elif kind == "reset":
+            board.reset()
+            link.connect()
+        heard += session.ticks()
+    return heard
+
+
+CALM = ("ARMED", "RUNNING")  # states in which measurements and commands alone decide what a tick does
+STILL = (0, 0)  # encoders of a robot that stands
+
+
+def _repeatable(told: Story) -> tuple[list[Row], str]:
+    """The ticks that can be done again, and why there are no more of them."""
+    calm = {dialect.value(f"STEPMAP_STATE_{name}") for name in CALM}
+    sent = {one["sequence"] for one in told.sent if one["kind"] == "measurement"}
+    rows: list[Row] = []
+    for row in told.closed.rows:
+        if row.state not in calm:
+            state = dialect.word("STEPMAP_STATE", row.state)
+            return rows, f"from {row.time:.3f} s on the board was {state}, which its clock or encoders may have decided"
+        if row.running and rows and rows[-1].running and row.tick != rows[-1].tick + 1:
+            return rows, f"telemetry is missing before tick {row.tick} at {row.time:.3f} s"
+        if row.measured and row.sequence not in sent:
+            return rows, f"the measurement of tick {row.tick} at {row.time:.3f} s is missing"
+        rows.append(row)
+    return rows, ""
+
+
+class _Repetition:
+    """Ticks that a board did by its own clock, done again in virtual time, one a period.
+
+    When a tick is done without a measurement the board's clock had decided; here the recorded ticks say it: for such a
+    one time passes until the board does not wait any longer. Encoders were not recorded. They decide no estimate and
+    no command, so they stand still here, and the motors are not asked to follow.
+    """
+
+    def __init__(self, told: Story, link: Link) -> None:
+        self.session = Session(link, Words.parse(told.controller.description()))
+        self.period_us = round(told.controller.program.period * 1e6)
+        self.sent = told.sent
+        self.measurements = {one["sequence"]: one for one in told.sent if one["kind"] == "measurement"}
+        self._last = 0  # number of the last measurement
+
+    def go(self, rows: Sequence[Row]) -> list[Message]:
+        """Telemetry of all ticks."""
+        if not rows:
+            return []
+        self.session.connect()
+        self._calibrate()
+        self.session.arm()
+        self.session.ask_encoders(STILL)  # time passes from the stamp of the first message on
+        begin, heard, running = self.session.stamp_us, self.session.ticks(), False
+        for k, row in enumerate(rows):
+            if row.running and not running:
+                self.session.run()
+                running = True
+            due = begin + k * self.period_us
+            if row.measured:
+                heard += self._measure(row.sequence, due)
+            else:
+                heard += self._wait(due + self.period_us // 2 + 1, running)
+        return heard
+
+    def _calibrate(self) -> None:
+        """With the measurements before the command to arm."""
+        self.session.command("calibrate", *VIRTUAL)
+        asked = False
+        for one in self.sent:
+            if one["kind"] == "command":
+                asked = asked or one["text"] == "calibrate"
+                if one["text"] == "arm":
+                    return
+            elif asked and one["kind"] == "measurement":
+                self.session.pass_time(0.02)
+                self._measure(one["sequence"], self.session.stamp_us)
+
+    def _measure(self, sequence: int, stamp_us: int) -> list[Message]:
+        one = self.measurements[sequence]
+        self._last = sequence
+        self.session.sequence, self.session.stamp_us = sequence - 1, stamp_us & 0xFFFFFFFF
+        return self.session.tick(one["words"], one["valid"])
+
+    def _wait(self, stamp_us: int, running: bool) -> list[Message]:
+        """What the board says when time has passed. A running one hears it from an old measurement: it takes no notice
+        of that, and its motors do not wonder why their encoders stand still."""
+        self.session.stamp_us = stamp_us & 0xFFFFFFFF
+        if not running:
+            self.session.ask_encoders(STILL)
+            return self.session.ticks()
+        self.session.sequence = self._last - 1
+        old = self.measurements[self._last]
+        return self.session.tick(old["words"], 0)

@@ -1,0 +1,105 @@
+"""The table [bench] of a job: the plant's errors, the sensor, how finely motors turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import stepmap as sm
+from stepmap.errors import StepmapError
+from stepmap.mechanics.system import System
+from stepmap.toml.tables import Table, read, shown
+from stepmap_hil.plant.mechanism import PlantErrors
+from stepmap_hil.plant.motors import MotorErrors
+from stepmap_hil.sensors import base as sensors
+
+SIZE = 1e3  # m or rad; what is larger is a slip of the pen
+LARGEST = 1e6  # of arguments of a system, such as a stiffness
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """How a job is tried out."""
+
+    sensor: str = "gaussian"
+    substeps: int = 8  # exchanges with the motors a tick
+    jitter: float = 0.0  # s, how late frames come; in lock-step
+    latency: float | None = None  # s, how late they always come; None: as the board believes
+    plant: PlantErrors = field(default_factory=PlantErrors)
+
+
+def read_settings(file: Path) -> BenchSettings:
+    """The table [bench] of a job file; raises JobError with the line of what is wrong."""
+    root = read(file)
+    table = root.table("bench")
+    table.only(("sensor", "substeps", "jitter", "latency", "plant"))
+    usual = BenchSettings()
+    substeps = table.whole("substeps", usual.substeps)
+    if not 1 <= substeps <= 100:
+        raise table.error(f"must be 1 to 100 a tick, got {substeps}", "substeps")
+    jitter = _within(table, "jitter", usual.jitter, 0.0, 1.0, "s")
+    sensor = table.choice("sensor", sensors.names(), usual.sensor)
+    latency = _within(table, "latency", 0.0, 0.0, 1.0, "s") if "latency" in table else None
+    return BenchSettings(sensor, substeps, jitter, latency, _plant(table.table("plant"), root.table("system")))
+
+
+def _plant(table: Table, system: Table) -> PlantErrors:
+    """What the plant does that the model, ``system`` of the job, does not know."""
+    table.only(("system", "start", "offsets", "motor", "step"))
+    usual = PlantErrors()
+    other, start, offsets = (table.table(name) for name in ("system", "start", "offsets"))
+    made = PlantErrors(
+        system={name: _within(other, name, 0.0, -LARGEST, LARGEST) for name in other},
+        start={name: _within(start, name, 0.0, -SIZE, SIZE) for name in start},
+        offsets={name: _within(offsets, name, 0.0, -SIZE, SIZE) for name in offsets},
+        motor=_motor(table.table("motor")),
+        step=_within(table, "step", usual.step, 1e-5, 1.0, "s"),
+    )
+    plant = _built(other, made.system, system)
+    if plant is not None:
+        start.only([c.name for c in plant.coordinates], "coordinate")
+        offsets.only([c.name for c in plant.kinematic], "kinematic coordinate")
+    return made
+
+
+def _motor(table: Table) -> MotorErrors:
+    table.only([entry.name for entry in fields(MotorErrors)])
+    usual = MotorErrors()
+    zero = table.whole("zero", usual.zero)
+    if not -(2**31) <= zero < 2**31:
+        raise table.error(f"must be what an encoder of 32 bits can say, got {shown(zero)}", "zero")
+    return MotorErrors(
+        lag=_within(table, "lag", usual.lag, 1e-3, 1e3),
+        strength=_within(table, "strength", usual.strength, 1e-3, 1e3),
+        backlash=_within(table, "backlash", usual.backlash, 0.0, SIZE),
+        zero=zero,
+    )
+
+
+def _within(table: Table, name: str, usual: float, low: float, high: float, unit: str = "") -> float:
+    """A number of a table, within bounds beyond which a simulation means nothing."""
+    value = table.number(name, usual)
+    if low == 0.0 > value:
+        raise table.error(f"must be at least 0{unit and f' {unit}'}, got {value:g}", name)
+    if not low <= value <= high:
+        raise table.error(f"must be {low:g} to {high:g}{unit and f' {unit}'}, got {value:g}", name)
+    return value
+
+
+def _built(table: Table, values: Mapping[str, float], system: Table) -> System | None:
+    """The system with other arguments; None where the job's own is not one, which reading the job tells."""
+    name = system.entries.get("name")
+    if name not in sm.systems.names():
+        return None
+    try:
+        given = ((key, value) for key, value in system.entries.items() if key != "name")
+        own = {key: system.number(key) if isinstance(value, str) else value for key, value in given}
+        model = sm.systems.get(name, **own)
+    except (StepmapError, TypeError):
+        return None
+    table.only({**own, **{p.name: None for p in model.parameters}}, "argument")
+    try:
+        return sm.systems.get(name, **(own | dict(values)))
+    except StepmapError as error:
+        raise table.error(str(error)) from None

@@ -1,0 +1,127 @@
+"""What a job is run with: firmware, board, plant, sensor, faults."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import stepmap
+from stepmap.arrays import Array
+from stepmap.jobs import Job
+from stepmap.steps.protocol import Trajectory
+from stepmap_codegen import Controller
+from stepmap_hil.bench.settings import BenchSettings
+from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
+from stepmap_hil.boards.base import Board
+from stepmap_hil.faults.spec import Fault
+from stepmap_hil.firmware.build import Firmware
+from stepmap_hil.firmware.flash import Flashed
+from stepmap_hil.rig.file import RigFile
+from stepmap_hil.runs.diagnosis import Circumstances
+from stepmap_hil.runs.mcap import name_of
+from stepmap_hil.sensors import base as sensors
+from stepmap_hil.sensors.base import Sensor
+from stepmap_hil.sensors.frame_delay import Arrivals
+from stepmap_hil.wire.key import Key
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a controller follows from; a recording holds it, so that it can be looked at alone."""
+
+    job: bytes  # the job file
+    files: dict[str, bytes]
+    trajectory: Trajectory
+    gains: Array
+
+    def attachments(self) -> dict[str, bytes]:
+        packed = io.BytesIO()
+        t = self.trajectory
+        np.savez_compressed(packed, t=t.t, x=t.x, u=t.u, gains=self.gains)
+        files = {f"files/{name}": content for name, content in self.files.items()}
+        return {"job.toml": self.job, "solution.npz": packed.getvalue(), **files}
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What a job is tried out with."""
+
+    job: Job
+    controller: Controller
+    firmware: Firmware
+    settings: BenchSettings
+    key: Key
+    seed: int = 1
+    port: str | None = None
+    mode: str = "lockstep"
+    faults: tuple[Fault, ...] = field(default=())
+    ticks: int | None = None  # as many as the job has where None
+    file: RigFile = field(default_factory=RigFile)
+    flashed: Flashed | None = None
+
+    def board(self) -> Board:
+        if self.port is not None:
+            return SerialBoard(self.port, baud=self.file.baud)
+        if self.firmware.board == "native":
+            return NativeBoard(self.firmware.program)
+        image = self.firmware.program if self.flashed is None else self.flashed.content
+        return QemuBoard(self.firmware.board, image)
+
+    def arrivals(self) -> Arrivals | None:
+        """How late frames come; in real time they come when they come."""
+        period = self.controller.program.period
+        simulated = self.mode == "lockstep" and self.settings.jitter > 0
+        return Arrivals(self.settings.jitter, period / self.settings.substeps, period, self.seed) if simulated else None
+
+    @property
+    def latency(self) -> float:
+        """How late all frames come [s]."""
+        return self.controller.late if self.settings.latency is None else self.settings.latency
+
+    @property
+    def planned(self) -> int:
+        """Ticks of a run that nothing ends."""
+        return self.job.steps if self.ticks is None else self.ticks
+
+    def circumstances(self, faults: Sequence[Fault] = ()) -> Circumstances:
+        """What a diagnosis has to know; `faults` are those that happened, with those by hand."""
+        return Circumstances(
+            mode=self.mode,
+            plant=self.file.plant,
+            sensor=self.settings.sensor,
+            board=self.firmware.board,
+            port=self.port is not None,
+            believed_late=self.controller.late,
+            late=self.controller.late if self.file.real else self.latency,
+            faults=faults,
+            errors=self.settings.plant,
+        )
+
+    def about(self) -> dict[str, str]:
+        """For the recording."""
+        return {
+            "job": name_of(self.job.name),
+            "board": self.firmware.board,
+            "model": self.controller.digest,
+            "seed": str(self.seed),
+            "sensor": self.settings.sensor,
+            "mode": self.mode,
+            "plant": self.file.plant,
+            "stepmap": stepmap.__version__,
+        }
+
+    def sensor(self) -> Sensor:
+        return sensors.make(self.settings.sensor, self.job, self.seed, self.file)
+
+
+@contextmanager
+def watching(rig: Rig) -> Iterator[Sensor]:
+    sensor = rig.sensor()
+    try:
+        yield sensor
+    finally:
+        sensor.close()

@@ -1,0 +1,384 @@
+"""The bench: a board controls a simulated plant that a sensor watches.
+
+Every tick: the sensor looks, the measurement goes to the board, its command comes back, and the motors turn while
+encoder counts and efforts go back and forth. In lock-step time is the bench's, so a run gives the same numbers on
+every machine; in real time it is the clock's, and what is late counts as late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from math import ceil
+from types import TracebackType
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import LinkError
+from stepmap.jobs import Job
+from stepmap_codegen import Controller
+from stepmap_hil.bench.sequencer import Conductor
+from stepmap_hil.boards.base import Board
+from stepmap_hil.faults.injector import Injector
+from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.runs.fault_verdict import MOVING, Course, judge
+from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.log import STOPPED, Look, Row, Run, Stop, Watch, errors, reference
+from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.sensors.base import Seen, Sensor, SensorError
+from stepmap_hil.sensors.frame_delay import Arrivals
+from stepmap_hil.sensors.frame_reader import Glances, Moment
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
+from stepmap_hil.wire.session import VIRTUAL, Actuators, Sent
+
+SUBSTEPS = 4
+SETTLE = 10  # ticks at rest between arming and running
+AFTER = 15  # ticks that are watched after the board has ended a run
+LONGEST = 0.006  # s, for which motors keep their efforts so that an emulator may rest
+SILENT = 10  # ticks without telemetry after which the board is asked what it is doing
+OPTIONS = {"lockstep": VIRTUAL, "realtime": ("virtual_io",)}
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A measurement on its way to the board."""
+
+    due: float
+    age: float  # s, that it took to read
+    moment: Moment
+    seen: Seen
+    words: list[int]
+
+
+class Bench(Conductor):
+    """One board, one plant, one sensor."""
+
+    def __init__(
+        self,
+        job: Job,
+        controller: Controller,
+        link: Link,
+        plant: Plant,
+        sensor: Sensor,
+        *,
+        board: str,
+        substeps: int = SUBSTEPS,
+        mode: str = "lockstep",
+        recorder: Recorder | None = None,
+        injector: Injector | None = None,
+        hardware: Board | None = None,
+        arrivals: Arrivals | None = None,
+        latency: float = 0.0,
+        onlooker: Onlooker | None = None,
+    ) -> None:
+        run = Run(job.name, board, mode)
+        super().__init__(job, controller, link, run, options=OPTIONS[mode], recorder=recorder, onlooker=onlooker)
+        self.plant, self.sensor = plant, sensor
+        self.glances = Glances(sensor, aside=mode == "realtime")
+        self.substeps, self.injector, self.hardware = substeps, injector, hardware
+        self.arrivals, self.latency = arrivals, latency
+        self._time = 0.0
+        self.started: float | None = None
+        self.last: Row | None = None
+        self.quiet = 0  # ticks without telemetry
+        self.lost = ""  # why the sensor is gone
+        self._pending: deque[_Look] = deque()
+        self._begun = time.perf_counter()
+        self._beat: Message | None = None
+        self._sure = True  # the board answers encoders
+        self._took = 0.0  # s, the last exchange of encoders and efforts in real time
+        self._unanswered: dict[int, _Look] = {}  # in real time: by sequence
+        self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
+        self._path: list[tuple[float, Array]] = []  # of the robot while running
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self.glances.close()
+
+    @property
+    def time(self) -> float:
+        """That of the plant."""
+        return self._time
+
+    # A run
+
+    def prepare(self) -> None:
+        """Connects, calibrates and arms; the filter then settles at rest."""
+        beat = self.session.connect()
+        self.moved = True
+        self.session.ready(beat)
+        self.session.calibrate(self._look, self._counts())
+        self._require_consent()
+        self.session.arm()
+        self.event("armed")
+        self._begun = time.perf_counter() - self.time
+        for _ in range(SETTLE):
+            self.tick(running=False)
+
+    def _look(self) -> tuple[list[int], int]:
+        seen = self.sensor.look(self.plant, self.time)
+        return self.words.encode("measurement", seen.z), seen.valid
+
+    def go(self, ticks: int, watch: Watch | None = None) -> Run:
+        """Runs the schedule for some ticks, then stops; a run that the board ends is watched a little longer."""
+        self._require_consent()
+        self.started = self.time
+        self._begin_faults()
+        self.session.run()
+        self.session.told()
+        self._beat = None
+        self.event("running")
+        over, end = None, np.inf
+        for _ in range(ticks):
+            self.tick(running=True)
+            watched = watch is None or self.last is None or watch(self.last)
+            if not watched or self.onlooker.stops():
+                self.run.ended = STOPPED
+                break
+            if self.recording_ended():
+                self.run.ended = self.recording_ended()
+                self.run.broken = True
+                break
+            if (over := self._over()) is not None:
+                end = self.time - self.started
+                self.run.ended = self.lost or f"{over[0]}: {EXPLANATIONS[Reason[over[1].upper()]].meaning}"
+                self.run.stop = None if self.lost else Stop(*over, self.time)
+                self.run.broken = bool(self.lost)
+                self.event(self.run.ended)
+                for _ in range(AFTER):
+                    self.tick(running=True)
+                break
+        self._begin_faults()
+        self._end()
+        if self.injector is not None:
+            self.run.results += judge(self.injector.faults, self._course(over, end), self.injector.happened)
+        return self.run
+
+    def _require_consent(self) -> None:
+        if self.onlooker.stops():
+            raise LinkError(f"{STOPPED} before the run began: the robot has not moved")
+
+    def clear_the_line(self) -> None:
+        if self.injector is not None:
+            self.injector.mend()
+
+    def _end(self) -> None:
+        if self.run.ended == STOPPED:
+            self.clear_the_line()
+        try:
+            self.session.stop()
+            self.event("stopped")
+        except LinkError:
+            if self.injector is None or not self.injector.faults:
+                raise
+            self.event("the command to stop was not answered")
+        self.moved = False
+
+    def _over(self) -> tuple[str, str] | None:
+        """(state, reason) where the board has ended the run; one that keeps silent is looked after.
+
+        Without a sensor the run is ended from here.
+        """
+        if self.lost:
+            answer = self.session.stop()
+            return _told(answer.state, answer.reason)
+        if self.quiet and self.quiet % SILENT == 0:
+            if self.injector is not None and self.injector.cut:
+                return None  # the link may come back
+            self._beat = self.session.state()  # telemetry may get lost, and the robot does not mind
+        if self._beat is not None and self._beat.state not in MOVING:
+            return _told(self._beat.state, self._beat.reason)
+        if self.last is None or self.last.state in MOVING or self.quiet:
+            return None
+        return _told(self.last.state, self.last.reason)
+
+    def _course(self, over: tuple[str, str] | None, end: float) -> Course:
+        rows = [row for row in self.run.rows if row.running]
+        coordinates = np.array([row.coordinates for row in rows]).reshape(len(rows), -1)
+        error = errors(self.controller, coordinates, reference(self.controller, rows))
+        times = np.array([row.time for row in rows]) - (self.started or 0.0)
+        clock = np.array([at for at, _ in self._path]) - (self.started or 0.0)
+        robot = np.array([where for _, where in self._path]).reshape(len(clock), -1)
+        return Course(times, rows, error, clock, robot, self.period, over, end)
+
+    # A tick
+
+    def tick(self, *, running: bool) -> Row | None:
+        """Looks, and lets a period pass; the last that was heard from the board, None where nothing was."""
+        jitter = self._wait(self.time)
+        if running:
+            self._begin_faults()
+        begun, before = time.perf_counter(), len(self.run.rows)
+        self._collect(running)
+        moment = Moment(self.time, begun, jitter, self.plant.readings(), self.plant.coordinates.copy())
+        late = jitter > 0.5e3 * self.period  # a camera has a newer frame soon; to look at this one delays that, too
+        if late or self.glances.busy:
+            self._miss(running)
+        elif not self.lost:
+            self.glances.look(self.plant, moment)
+        if running:
+            self._path.append((self.time, moment.coordinates[self.plant.nd :]))
+        left = self.substeps
+        while left > 0:
+            self._measure(running)
+            left -= self._follow_clock(left, running) if self.run.mode == "realtime" else self._move(running)
+        heard = len(self.run.rows) > before
+        self.quiet = 0 if heard else self.quiet + 1
+        return self.last if heard else None
+
+    def _collect(self, running: bool) -> None:
+        """Takes a frame that has been read."""
+        frame = self._frame()
+        if frame is not None:
+            self._hand_on(*frame, running)
+
+    def _miss(self, running: bool) -> None:
+        """A deadline; nobody keeps one where the board has ended the run."""
+        self.run.misses += running and not self.run.ended
+
+    def _frame(self) -> tuple[Moment, Seen] | None:
+        """What has been seen; nothing from when the sensor is gone."""
+        try:
+            return self.glances.seen()
+        except SensorError as error:
+            if self.started is None:  # nothing has moved yet
+                raise
+            self.lost = str(error)
+            return None
+
+    def _hand_on(self, moment: Moment, seen: Seen, running: bool) -> None:
+        """Puts a measurement on its way to the board."""
+        delay = self.latency + (0.0 if self.arrivals is None else self.arrivals.next())
+        if self.injector is not None and running:
+            seen, delay = self.injector.see(seen), delay + self.injector.delay()
+        words, age = self.words.encode("measurement", seen.z), self.time - moment.time
+        self._pending.append(_Look(moment.time + delay, age, moment, seen, words))
+
+    def _begin_faults(self) -> None:
+        if self.injector is None or self.started is None:
+            return
+        for fault in self.injector.begin(self.time - self.started, self.plant):
+            self.event(f"fault{' by hand' * fault.by_hand}: {fault.kind}")
+            if fault.kind == "reset" and self.hardware is not None:
+                self.hardware.reset()
+                self._beat = self.session.link.connect()
+                self._sent(Sent("reset", self.session.stamp_us))
+                self._sure = False
+            elif fault.kind == "unplugged":
+                self.sensor.unplug()
+
+    def _measure(self, running: bool) -> None:
+        """Sends measurements that are due, and in lock-step hears what the board makes of them."""
+        self._collect(running)
+        while self._pending and self._pending[0].due <= self.time + 1e-9:
+            look = self._pending.popleft()
+            if self.run.mode == "realtime":
+                self.session.measure(look.words, look.seen.valid, look.age)
+                self._unanswered[self.session.sequence] = look
+                continue
+            heard = self.session.tick(look.words, look.seen.valid)
+            answered = self._sure = bool(heard) and heard[-1].sequence == self.session.sequence
+            self._miss(running and not answered)
+            for message in heard[:-1] if answered else heard:
+                self._keep(message, None, running)
+            if answered:
+                self._keep(heard[-1], look, running)  # no latency: nobody waits for the clock
+
+    def _move(self, running: bool) -> int:
+        """Asks for efforts and lets the motors turn with them, in lock-step; one part of a period is over then."""
+        self.session.pass_time(self.period / self.substeps)
+        self._ask_efforts()
+        self._turn(1)
+        self._hear(running)
+        return 1
+
+    def _follow_clock(self, left: int, running: bool) -> int:
+        """Lets the motors turn until it is time, and asks for their next efforts; how many parts of a period that took.
+
+        A command belongs to the time of the last encoders, so they are told at the end of a period, before the next
+        look. An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer,
+        and for as long again up to LONGEST, so that the emulator leaves the computer some time for the rest.
+        """
+        part = self.period / self.substeps
+        count = min(max(1, ceil(min(2 * self._took, LONGEST) / part)), left)
+        until = self.time + count * part
+        while self.glances.wait(self._left(until)):
+            self._measure(running)
+        late = self._wait(until)
+        count = min(count + int(1e-3 * late / part), left)
+        self._turn(count)
+        self.session.pass_time(count * part)
+        begun = time.perf_counter()
+        self._ask_efforts()
+        self._took = time.perf_counter() - begun
+        self._hear(running)
+        return count
+
+    def _ask_efforts(self) -> None:
+        ask = self.session.encoders if self._sure else self.session.ask_encoders
+        self._efforts = ask(self._counts()) or self._without_power
+
+    def _turn(self, parts: int) -> None:
+        seconds = self.period / self.substeps
+        for _ in range(parts):
+            self.plant.advance(self._efforts.effort, self._efforts.enabled, seconds)
+            self._time += seconds
+
+    def _hear(self, running: bool) -> None:
+        """Keeps what the board has told meanwhile."""
+        now = time.perf_counter()
+        for message in self.session.ticks():
+            look = self._unanswered.pop(message.sequence, None)
+            late = 0.0 if look is None else now - self._begun - look.due
+            self._miss(running and late > self.period)
+            self._keep(message, look, running, 0.0 if look is None else 1e3 * (now - look.moment.begun))
+        for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT]:
+            del self._unanswered[number]
+            self._miss(running)
+        # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
+        if self.injector is None or not self.injector.cuts:
+            self._beat = self.session.told() or self._beat
+
+    def _wait(self, until: float) -> float:
+        """In real time: waits for a time of the run; how late it is then [ms]."""
+        if self.run.mode != "realtime":
+            return 0.0
+        time.sleep(max(0.0, self._left(until)))
+        return -1e3 * self._left(until)
+
+    def _left(self, until: float) -> float:
+        """Seconds by the clock."""
+        return self._begun + until - time.perf_counter()
+
+    def _counts(self) -> list[int]:
+        counts = self.plant.counts
+        return counts if self.injector is None or self.started is None else self.injector.count(counts, self.plant.nf)
+
+    # What is kept
+
+    def _keep(self, message: Message, look: _Look | None, running: bool, latency: float = 0.0) -> Row:
+        if look is None:
+            truth = self.plant.readings()
+            told = Look(Seen(truth, 0), [0] * len(truth), truth, self.plant.coordinates)
+        else:
+            then = look.moment
+            told = Look(look.seen, look.words, then.truth, then.coordinates, latency, then.jitter_ms)
+        self.last = self.log.tick(self.time, message, told, running=running, measured=look is not None)
+        return self.last
+
+    def _sent(self, sent: Sent) -> None:
+        if self.injector is None or self.injector.port.delivered:
+            super()._sent(sent)
+
+
+def _told(state: int, reason: int) -> tuple[str, str]:
+    return dialect.word("STEPMAP_STATE", state), Reason(reason).name.lower()

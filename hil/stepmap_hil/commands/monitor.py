@@ -1,0 +1,70 @@
+"""``stepmap monitor``: what a board does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from stepmap.cli.output import Screen, complain, console, working
+from stepmap.errors import LinkError
+from stepmap_hil.commands.monitor_view import Monitor
+from stepmap_hil.commands.options import PATIENCE, Build, KeyOption, PortOption, SystemOption
+from stepmap_hil.commands.shared import generated_code, key_file, linked, need_key
+from stepmap_hil.wire.ports import require_port
+from stepmap_hil.wire.raw_values import Words
+
+REFRESH = 0.1  # s
+
+
+def monitor(
+    port: PortOption,
+    job: Annotated[Path | None, typer.Option(metavar="JOB", help="A job file, to name numbers.")] = None,
+    key: KeyOption = None,
+    system: SystemOption = 1,
+    seconds: Annotated[float | None, typer.Option(min=0, help="How long. Until Ctrl-C without it.")] = None,
+    build: Build = Path("build"),
+) -> None:
+    """Show what a board does: its state and why, the last tick, and how the link does.
+
+    Without a key it only listens, and nothing it shows can be relied upon. It commands nothing.
+    """
+    require_port(port)
+    secret = None if key_file(key) is None else need_key(key)
+    if secret is None:
+        complain("no key: it only listens, and nothing it shows is checked (--key FILE)", kind="warning")
+    words = None if job is None else Words.read(generated_code(job, build)[1].folder)
+    with linked(port, secret, system) as link:
+        watched = Monitor(link, words)
+        news: list[str] = []
+        if secret is not None:
+            with working(f"connecting to board {system}"):
+                news += watched.take(link.connect(PATIENCE))
+        end = None if seconds is None else time.monotonic() + seconds
+        screen = Screen()
+        with Live(console=screen, auto_refresh=False) if screen.is_terminal else _nothing() as live:
+            try:
+                while True:
+                    if live is not None:
+                        live.update(watched.table(), refresh=True)
+                    for line in news if live is None else ():
+                        print(line, flush=True)
+                    if end is not None and time.monotonic() >= end:
+                        break
+                    news = watched.hear(REFRESH)
+            except KeyboardInterrupt:
+                pass  # how it is meant to end
+        if live is None:
+            console().print(watched.table())
+        if watched.beat is None:
+            raise LinkError(f"no heartbeat of board {system} came from {port}: is it powered, and is this its port?")
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield None

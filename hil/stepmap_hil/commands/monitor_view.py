@@ -1,0 +1,137 @@
+"""What a board says, kept and put into words: its state and why, the last tick, and how the link does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rich.table import Table
+
+from stepmap.cli.output import figures
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.link import Link
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.reasons import explain
+
+FLAGS = {
+    "UPLOADED": ("uploaded", "compiled in"),
+    "CALIBRATED": ("calibrated", "not calibrated"),
+    "VIRTUAL_IO": ("virtual motors", "real motors"),
+    "VIRTUAL_TIME": ("virtual time", "real time"),
+    "TAKES_UPLOADS": ("takes uploads", "no memory for uploads"),
+    "LASTING": ("memory lasts", "memory is lost at power off"),
+    "HAS_KEY": ("has a key", "without a key"),
+}
+STARTS = ("power", "pin", "software", "watchdog", "brown-out", "unknown")
+LOGS = 5
+
+
+@dataclass
+class Monitor:
+    """Hears messages and remembers the last of each kind."""
+
+    link: Link
+    words: Words | None = None
+    beat: Message | None = None
+    tick: Message | None = None
+    status: Message | None = None
+    logs: list[str] = field(default_factory=list)
+    beats: int = 0
+    ticks: int = 0
+
+    def hear(self, seconds: float) -> list[str]:
+        """Waits for messages at most so long; returns what is news, each in a line."""
+        news: list[str] = []
+        message = self.link.receive(timeout=seconds)
+        while message is not None:
+            news += self.take(message)
+            message = self.link.poll()
+        return news
+
+    def take(self, message: Message) -> Iterator[str]:
+        """Remembers a message that can be believed; what is news, each in a line."""
+        if not self.link.believes(message):
+            return
+        if message.name == "HEARTBEAT":
+            before, self.beat = self.beat, message
+            self.beats += 1
+            if before is None or (before.state, before.reason) != (message.state, message.reason):
+                yield f"{_state(message)}: {explain(message.reason)}"
+        elif message.name == "TELEMETRY":
+            self.tick = message
+            self.ticks += 1
+        elif message.name == "LINK_STATUS":
+            self.status = message
+        elif message.name == "LOG":
+            text = f"{dialect.word('STEPMAP_SEVERITY', message.severity)}: {message.text}"
+            self.logs = [*self.logs, text][-LOGS:]
+            yield text
+
+    def table(self) -> Table:
+        return figures(self.rows(), title=f"board {self.link.target}")
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Names and values."""
+        if self.beat is None:
+            yield "state", "no heartbeat yet"
+        else:
+            yield from self._about(self.beat)
+        if self.tick is not None:
+            yield from self._tick(self.tick)
+        yield from self._link()
+        if not self.link.signed:
+            yield "trust", "none: without a key it only listens, and nothing it shows is checked"
+        for text in self.logs:
+            yield "log", text
+
+    def _about(self, beat: Message) -> Iterator[tuple[str, str]]:
+        meaning, _, remedy = explain(beat.reason).partition("; ")
+        yield "state", _state(beat)
+        yield "why", meaning
+        if remedy:
+            yield "to do", remedy
+        named = "" if self.words is None else " (not this job's)" if bytes(beat.model) != self.words.model else ""
+        yield "model", f"{bytes(beat.model).hex()}{named}"
+        schedule = bytes(beat.schedule).hex() if any(beat.schedule) else "none"
+        bits = {name: bool(beat.flags & dialect.value(f"STEPMAP_FLAG_{name}")) for name in FLAGS}
+        said = {name: words[0] if bits[name] else words[1] for name, words in FLAGS.items()}
+        yield "schedule", f"{schedule}, {said.pop('UPLOADED')}"
+        yield "board", ", ".join(said.values())
+        yield "id", bytes(beat.board_id).hex()
+        start = STARTS[beat.start] if beat.start < len(STARTS) else str(beat.start)
+        yield "up", f"{beat.uptime_ms / 1000:.1f} s since a reset by {start}"
+
+    def _tick(self, tick: Message) -> Iterator[tuple[str, str]]:
+        yield "tick", f"{tick.tick}, measurement {tick.sequence}, channels taken {tick.taken:b}"
+        yield "time", f"{tick.tick_us} µs a tick, {tick.wait_us} µs before it"
+        yield "counted", f"{tick.gated} gated, {tick.saturations} saturations, {tick.faults} faults"
+        if self.words is not None:
+            yield "estimate", self._named("estimate", tick.estimate)
+            yield "command", self._named("command", tick.command)
+            yield "innovation", self._named("innovation", tick.innovation)
+
+    def _named(self, role: str, words: tuple[int, ...]) -> str:
+        assert self.words is not None
+        fields = self.words.fields.get(role, [])
+        values = self.words.decode(role, words)
+        return "  ".join(
+            f"{f['label']} {value:.4g} {f['unit']}".rstrip() for f, value in zip(fields, values, strict=False)
+        )
+
+    def _link(self) -> Iterator[tuple[str, str]]:
+        counts = self.link.statistics
+        troubles = ("lost", "damaged", "noise", "bare", "forged", "replayed")
+        bad = [f"{getattr(counts, name)} {name}" for name in troubles if getattr(counts, name)]
+        yield "heard here", ", ".join([f"{counts.received} messages", *(bad or ["nothing lost"])])
+        if counts.unsigned:
+            yield "not believed", f"{counts.unsigned} heartbeats without a signature"
+        if self.status is not None:
+            s = self.status
+            wrong = ("damaged", "noise", "bare", "forged", "replayed", "unsaved", "unsent", "overruns")
+            bad = [f"{s.fields[name]} {name}" for name in wrong if s.fields[name]]
+            yield "heard there", ", ".join([f"{s.received} messages", *(bad or ["nothing lost"])])
+
+
+def _state(beat: Message) -> str:
+    return dialect.word("STEPMAP_STATE", beat.state)

@@ -1,0 +1,25 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepmap_hil.firmware.build import BOARDS
+
+BoardName = Enum("BoardName", {name: name for name in BOARDS}, type=str)  # type: ignore[misc]
+JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
+BoardOption = Annotated[BoardName, typer.Option(help="The board; docs/boards.md describes them.")]
+Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]
+KeyOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The key of the board. Usually that of stepmap key.")
+]
+SystemOption = Annotated[int, typer.Option(min=1, max=254, help="MAVLink system id of the board.")]
+RegistryOption = Annotated[bool, typer.Option("--registry", help="Use PlatformIO's own platforms, which it downloads.")]
+PortOption = Annotated[
+    str, typer.Option(metavar="PORT", help="A serial device, a pseudo terminal, or socket://HOST:NUMBER.")
+]
+PATIENCE = 5.0  # s for an answer

@@ -1,0 +1,62 @@
+"""How far a run is, on stderr, if that is a terminal and the run takes longer than two seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from stepmap.cli.output import Screen
+from stepmap_codegen import Controller
+from stepmap_hil.runs.log import Row, Watch, errors, reference
+from stepmap_hil.wire import dialect
+
+PATIENCE = 2.0  # s before anything is shown
+
+
+@contextmanager
+def part_done(text: str) -> Iterator[Callable[[float], None]]:
+    """Something to call with the part that is done: shows a bar while the block runs, on a terminal."""
+    console = Screen(stderr=True)
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as shown:
+        task = shown.add_task(text, total=1.0)
+        yield lambda part: shown.update(task, completed=part)
+
+
+@contextmanager
+def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | None]:
+    """Something to call after each tick: shows ticks, state and tracking error while the block runs."""
+    console = Screen(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}", markup=False),
+    )
+    shown, begun = Progress(*columns, console=console, transient=True), time.monotonic()
+    task = shown.add_task(text, total=ticks, told="")
+
+    def watch(row: Row) -> bool:
+        if time.monotonic() - begun > PATIENCE:
+            shown.start()
+        error = float(errors(controller, np.array([row.coordinates]), reference(controller, [row]))[0])
+        told = f"{dialect.word('STEPMAP_STATE', row.state)}, {1e3 * error:.1f} mm off"
+        shown.update(task, completed=row.tick + 1, told=told)
+        return True
+
+    try:
+        yield watch
+    finally:
+        shown.stop()

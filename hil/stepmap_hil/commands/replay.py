@@ -1,0 +1,68 @@
+"""``stepmap replay`` and ``stepmap report``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepmap.cli.output import console, figures, working
+from stepmap.errors import LinkError
+from stepmap.jobs import optimize as optimum
+from stepmap_codegen import generate as generation
+from stepmap_hil.bench import replay as replaying
+from stepmap_hil.boards import NativeBoard, QemuBoard
+from stepmap_hil.boards.base import Board
+from stepmap_hil.commands.bench import firmware, own_key
+from stepmap_hil.commands.run_argument import RunArgument
+from stepmap_hil.firmware.build import Choices
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.recording import blaming, story
+from stepmap_hil.wire import key as keys
+
+
+class BoardName(Enum):
+    """Boards that take uploads."""
+
+    NATIVE = "native"
+    STM32F405 = "stm32f405"
+
+
+def replay(
+    run: RunArgument,
+    board: Annotated[BoardName, typer.Option(help="A process, or an emulated chip.")] = BoardName.NATIVE,
+    build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
+) -> None:
+    """Send a recording's measurements to a fresh board once more, and compare what it says, bit for bit.
+
+    The integer model on this computer is compared, too. Fails where anything differs, or nothing can be compared.
+    """
+    with working("reading the recording"):
+        file = runs.find(run, build)
+        told = story(file)
+    place = build / "replay"  # apart from what the job is now
+    generated = generation.stage(told.job, optimum.stage(told.job, place), told.choices, place)
+    with generated.making() as needed:
+        if needed:
+            generation.write(generated, told.controller)
+    key_file = own_key(place / told.job.name)
+    secret = keys.read(key_file)
+    _, made = firmware(told.job, generated, Choices(board.value, key_file), secret, place)
+    here: Board = NativeBoard(made.program) if board.value == "native" else QemuBoard(board.value, made.program)
+    with working("replaying"), blaming(file):
+        found = replaying.replay(told, here, secret)
+    twin = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[found.twin]
+    rows = [
+        ("recorded", f"{told.closed.board}, {told.closed.mode}, {found.ticks} ticks"),
+        (f"on {board.value}", f"{found.equal} of {found.compared} ticks the same, bit for bit"),
+        ("integer model", twin),
+    ]
+    if found.left_out:
+        rows.insert(2, ("not compared", f"{found.left_out} ticks: {found.why}"))
+    console().print(figures(rows, title=told.job.name))
+    if found.ticks and not found.compared:
+        raise LinkError(f"no tick can be compared: {found.why}")
+    if found.first or found.twin is False:
+        raise LinkError(f"the replay differs: {found.first or 'the integer model says something else'}")

@@ -1,0 +1,52 @@
+"""``stepmap report``: summary, pictures and page of a recording alone."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepmap.cli.output import console, figures, working
+from stepmap.errors import ModelError
+from stepmap_hil.commands.run_argument import RunArgument
+from stepmap_hil.report import write as results
+from stepmap_hil.report.sentences import table
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.recording import blaming, story
+
+WRITTEN = (".html", ".json", ".png", ".svg")  # how names of a report's files end
+
+
+def report(
+    run: RunArgument,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write; usually the recording's folder.")
+    ] = None,
+    build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
+) -> None:
+    """Make summary.json, pictures and one HTML report of a recording alone."""
+    if out is not None:
+        runs.require_place(out, "--out")
+    with working("reading the recording"):
+        file = runs.find(run, build)
+        told = story(file)
+    folder = out or file.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    _require_files(folder)
+    with working("drawing"), blaming(file):
+        summary = results.write(folder, told.controller, told.closed, told.opened, told.facts)
+        rows = [*table(summary), ("report", str(folder / "report.html"))]
+    console().print(figures(rows, title=told.job.name))
+
+
+def _require_files(folder: Path) -> None:
+    """Raises where a file of a report would take the place of anything but a file: the folder may have come with the
+    recording."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in WRITTEN or stat.S_ISREG(path.lstat().st_mode):
+            continue
+        if path.is_symlink():
+            raise ModelError(f"{path} is a link, and a report is not written through it: remove it, or give --out")
+        raise ModelError(f"{path} is not a file, and a report does not take its place: remove it, or give --out")

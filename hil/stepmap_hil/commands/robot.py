@@ -1,0 +1,47 @@
+"""``stepmap robot``, a robot to rehearse with, and ``stepmap calibrate``, where a rig's Kinect stands."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepmap import jobs
+from stepmap.cli.output import console, working
+from stepmap_codegen.emit.size import require_counts
+from stepmap_hil.bench.priority import keep_time
+from stepmap_hil.bench.settings import read_settings
+from stepmap_hil.commands.bench import controller_of, firmware, own_key
+from stepmap_hil.firmware import build as building
+from stepmap_hil.runs.log import MOST_SEED
+from stepmap_hil.wire import key as keys
+
+
+def robot(
+    file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")],
+    rig: Annotated[Path | None, typer.Option(metavar="FILE", help="Where its rig file goes.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of the camera's noise.")] = 1,
+    build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
+) -> None:
+    """Be a robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism by the clock, a Kinect's frames.
+
+    Leaves a rig file, FOLDER/<job>/rig.toml, with which `stepmap bench JOB --rig FILE` finds it as it would a real one.
+    """
+    from stepmap_hil.bench.emulated_robot import EmulatedRobot
+
+    with working("reading the job"):
+        job, settings = jobs.load(file), read_settings(file)
+        require_counts(job.system, "native")
+    controller, generated, _ = controller_of(job, file, build)
+    key = own_key(build / job.name)
+    _, program = firmware(job, generated, building.Choices("native", key), keys.read(key), build)
+    place = rig or build / job.name / "rig.toml"
+    keep_time()
+    with EmulatedRobot(job, controller, program, settings, key, seed) as made, suppress(KeyboardInterrupt):
+        made.write_rig(place)
+        console().print(f"a robot is at {made.port}, its rig is {place}; in another terminal:", soft_wrap=True)
+        console().print(f"\n    stepmap bench {file} --rig {place}\n\nCtrl-C ends it.", soft_wrap=True)
+        made.run(lambda: True)
+    console().print("the robot is gone")

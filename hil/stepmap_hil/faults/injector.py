@@ -1,0 +1,148 @@
+"""Makes faults happen during a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepmap_hil.faults.port import FaultyPort, Rule
+from stepmap_hil.faults.spec import LINE, UPLOADS, Fault, require_known
+from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.sensors.base import Seen
+
+if TYPE_CHECKING:
+    pass
+
+SEEN = ("jump", "occluded", "delayed")
+"""Happen to what the sensor has seen."""
+
+
+@dataclass
+class Injector:
+    """The faults of a run; ``begin`` is called at the start of every tick with the time since the command to run.
+
+    ``asked`` gives faults by hand, which begin at once.
+    """
+
+    given: Sequence[Fault]
+    channels: Sequence[str]
+    axes: int
+    port: FaultyPort
+    seed: int = 1
+    asked: Callable[[], Sequence[Fault]] = tuple
+    faults: list[Fault] = field(init=False, default_factory=list)
+    left: dict[int, float] = field(init=False, default_factory=dict)
+    hits: dict[int, int] = field(init=False, default_factory=dict)
+    active: list[int] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._rules: dict[int, Rule] = {}
+        self._seen: dict[int, int] = {}  # hits when last looked at
+        self._until: dict[int, float] = {}  # time of the last hit
+        for fault in self.given:
+            self.add(fault)
+
+    def add(self, fault: Fault) -> None:
+        """One more; at any time of the run."""
+        require_known([fault], self.channels, self.axes)
+        k = len(self.faults)
+        self.faults.append(fault)
+        self.left[k] = fault.count
+        self.hits[k] = 0
+        if fault.kind in (*LINE, "cut"):
+            self._rules[k] = Rule(fault, np.random.default_rng([self.seed, k]))
+
+    def begin(self, time: float, plant: Plant) -> list[Fault]:
+        """Faults that begin now."""
+        for fault in self.asked():
+            self.add(replace(fault, at=time))
+        self._note(time)
+        before = self.active
+        self.active = [
+            k
+            for k, fault in enumerate(self.faults)
+            if fault.lasts(time) and self.left[k] > 0 and fault.kind not in UPLOADS
+        ]
+        self.port.rules = [self._rules[k] for k in self.active if k in self._rules]
+        stuck = {self.faults[k].axis for k in self.active if self.faults[k].kind == "stuck"}
+        for axis, motor in enumerate(plant.motors):
+            motor.stuck = axis in stuck
+        begun = [self.faults[k] for k in self.active if k not in before]
+        for k in self.active:
+            self.hits[k] += self.faults[k].kind not in SEEN
+            if self.faults[k].kind == "reset":
+                self.left[k] = 0
+        return begun
+
+    @property
+    def happened(self) -> list[bool]:
+        """Of each fault, whether anything has come of it: frames it is about have passed, or it has begun."""
+        return [self._hits(k) > 0 for k in range(len(self.faults))]
+
+    def acted(self) -> list[Fault]:
+        """The faults that have happened, each with the seconds from its begin to the last time it did anything."""
+        return [
+            replace(fault, seconds=max(self._until.get(k, fault.at) - fault.at, 0.0))
+            for k, fault in enumerate(self.faults)
+            if self._hits(k)
+        ]
+
+    def _hits(self, k: int) -> int:
+        return self._rules[k].hits if k in self._rules else self.hits[k]
+
+    def _note(self, time: float) -> None:
+        """Keeps for which faults there was something to do since the last tick."""
+        for k in range(len(self.faults)):
+            if self._hits(k) > self._seen.get(k, 0):
+                self._seen[k], self._until[k] = self._hits(k), time
+
+    @property
+    def cut(self) -> bool:
+        """Whether the link is cut now."""
+        return any(self.faults[k].kind == "cut" for k in self.active)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether the link is, was or will be cut."""
+        return any(fault.kind == "cut" for fault in self.faults)
+
+    def mend(self) -> None:
+        """Lets all frames pass again."""
+        self.port.rules = []
+
+    def see(self, seen: Seen) -> Seen:
+        """What is left of a measurement."""
+        z, valid = seen.z.copy(), seen.valid
+        for k in self._taking(*SEEN[:2]):
+            fault = self.faults[k]
+            for i, name in enumerate(self.channels):
+                if fault.channels and name not in fault.channels:
+                    continue
+                if fault.kind == "jump":
+                    z[i] += fault.amount
+                else:
+                    valid &= ~(1 << i)
+        return Seen(z, valid)
+
+    def delay(self) -> float:
+        """Seconds this tick's measurement is late."""
+        return sum(self.faults[k].amount for k in self._taking("delayed"))
+
+    def count(self, counts: list[int], forces: int) -> list[int]:
+        """What encoders say; motors come behind the axes with forces."""
+        made = list(counts)
+        for k in self.active:
+            fault = self.faults[k]
+            if fault.kind == "encoder":
+                made[forces + fault.axis] += round(fault.amount)
+        return made
+
+    def _taking(self, *kinds: str) -> list[int]:
+        found = [k for k in self.active if self.faults[k].kind in kinds and self.left[k] > 0]
+        for k in found:
+            self.left[k] -= 1
+            self.hits[k] += 1
+        return found

@@ -1,0 +1,273 @@
+"""The stage ``build-<board>``: the firmware of a job for one board, built by PlatformIO.
+
+The sources are those of the checkout this package lies in. Without PlatformIO's registry they are built by the
+stand-ins of firmware/platforms, which connect to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import stepmap
+from stepmap.errors import ModelError, ToolchainError
+from stepmap.files import write_private
+from stepmap.jobs import Job, Stage
+from stepmap.jobs.stage import digest, versions
+from stepmap.owned import require_folder
+from stepmap_codegen.precision import pinned as kept
+from stepmap_codegen.toolchain import TARGETS, tools
+from stepmap_hil.firmware import memory as budget
+from stepmap_hil.firmware.memory import Budget
+from stepmap_hil.firmware.process_group import SilenceError, guarded, lines
+from stepmap_hil.wire.key import Key
+
+BOARDS = ("stm32f405", "stm32f100", "native", "esp32", "esp32c3")
+ESP32 = ("esp32", "esp32c3")
+LIMITS = {"stm32f405": (512 * 1024, 128 * 1024), "stm32f100": (126 * 1024, 8 * 1024)}  # flash, RAM (docs/boards.md)
+PARTS = ("platformio.ini", "firmware", "tools/mavgen.py")  # what a firmware is built from
+LEFT_OUT = ("generated", "test", "echo.c", "__pycache__")
+TOLD = 200  # lines of a failed build that are shown
+SILENCE = 600.0  # s without a word after which PlatformIO will not go on; a file takes a second on a quiet machine
+USED = re.compile(r"^(RAM|Flash):.*used (\d+) bytes", re.MULTILINE)
+WORKING = re.compile(r"^(Compiling|Archiving|Linking|Building|Uploading) (\S+)")
+
+Progress = Callable[[str], None]
+"""Called with what is being done now."""
+
+
+def checkout() -> Path:
+    """The folder with platformio.ini and the firmware's sources."""
+    places = (Path(__file__).resolve().parents[3], Path.cwd())
+    for place in places:
+        if all((place / part).exists() for part in ("platformio.ini", "firmware/main.c", "firmware/platforms/pio")):
+            if place != places[0]:  # that one holds this very module
+                require_folder(place, "the checkout", "use one of your own.", group=True)
+            return place
+    raise ModelError(
+        f"the firmware's sources are neither at {places[0]} nor in this folder: an installed stepmap has none. "
+        "Run this in a checkout of the repository."
+    )
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How a firmware is built."""
+
+    board: str
+    key: Path | None = None
+    """File with the key of the board; without one the board takes nothing."""
+    system: int = 1
+    registry: bool = False
+    """Use PlatformIO's own platforms, which it downloads."""
+
+    def __post_init__(self) -> None:
+        if self.board not in BOARDS:
+            raise ModelError(f"--board: there is no {self.board!r}; there are {', '.join(BOARDS)}")
+        if not 1 <= self.system <= 254:
+            raise ModelError(f"--system: boards have system ids 1 to 254, not {self.system}")
+        if self.board in ESP32 and not self.registry:
+            raise ModelError(f"--board {self.board}: only PlatformIO's own platform builds for it; give --registry too")
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """What a build left in its folder."""
+
+    folder: Path
+    board: str
+
+    @property
+    def program(self) -> Path:
+        """What a board of stepmap_hil.boards runs."""
+        return self.folder / ("program" if self.board == "native" else "firmware.elf")
+
+    @property
+    def image(self) -> Path:
+        """What is flashed."""
+        return self.folder / "firmware.bin"
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        return found
+
+
+def stage(job: Job, generated: Stage, choices: Choices, key: Key | None, out: Path) -> Stage:
+    """The stage's folder."""
+    made = {
+        "board": choices.board,
+        "key": "none" if key is None else key.name,
+        "system": str(choices.system),
+        "platforms": "registry" if choices.registry else "stand-in",
+        "flags": os.environ.get("PLATFORMIO_BUILD_FLAGS", ""),
+    }
+    require_folder(out, "the build folder", "give another with --build.", group=True)
+    inputs = {"generate": generated.digest, "sources": _sources(checkout()), **made}
+    used = {"stepmap": stepmap.__version__, "compiler": _compiler(choices), **versions("pymavlink")}
+    return Stage(f"build-{choices.board}", job.name, out, inputs, used)
+
+
+def _sources(root: Path) -> str:
+    """Digest of all that the firmware is built from, but for the code of a job."""
+    files: list[Path] = []
+    for part in PARTS:
+        files += [root / part] if (root / part).is_file() else sorted((root / part).rglob("*"))
+    wanted = [f for f in files if f.is_file() and not set(f.relative_to(root).parts) & set(LEFT_OUT)]
+    return digest("".join(f"{f.relative_to(root).as_posix()} {digest(f.read_bytes())}\n" for f in wanted))
+
+
+def _compiler(choices: Choices) -> str:
+    if choices.registry:
+        return "PlatformIO's"
+    target = TARGETS[budget.CHIPS.get(choices.board, "host")]
+    if shutil.which(target.tool("gcc")) is None:
+        return "none"  # the build will say so
+    return tools.call(target, "gcc", "--version").splitlines()[0]
+
+
+def build(made: Stage, generated: Path, choices: Choices, progress: Progress | None = None) -> Firmware:
+    """Builds, and replaces the stage's folder, whole or not at all."""
+    made.prepare()
+    with made.alone():  # from the first object to the last file: processes share the workshop
+        run = pio(made, generated, choices, ("run", "-e", choices.board), progress)
+        _keep(made, generated, choices, run)
+    return Firmware(made.folder, choices.board)
+
+
+def _keep(made: Stage, generated: Path, choices: Choices, run: str) -> None:
+    built = workshop(made) / choices.board
+    with made.replace() as folder:
+        for file in sorted(built.iterdir()):
+            if file.name in ("program", "firmware.elf") or file.suffix == ".bin":
+                write_private(folder / file.name, file.read_bytes(), executable=file.name == "program")  # holds the key
+        if (generated / kept.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
+            shutil.copy(generated / kept.FILE, folder / kept.FILE)
+        summary = _summary(choices, generated, _budget(choices.board, built, run))
+        (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+
+
+def _summary(choices: Choices, generated: Path, sizes: Budget) -> dict[str, Any]:
+    signals = json.loads((generated / "signals.json").read_text())
+    flash, ram = LIMITS.get(choices.board, (None, None))
+    return {
+        "board": choices.board,
+        "system": choices.system,
+        "model": signals["model"],
+        **asdict(sizes),
+        "flash_limit": flash,
+        "ram_limit": ram,
+    }
+
+
+def _budget(board: str, built: Path, output: str) -> Budget:
+    if board not in ESP32:
+        program = built / ("program" if board == "native" else "firmware.elf")
+        return budget.measure(board, program, built)
+    used = {name: int(size) for name, size in USED.findall(output)}
+    return Budget(used.get("Flash", 0), used.get("RAM", 0), None)
+
+
+def workshop(made: Stage) -> Path:
+    """Where PlatformIO keeps objects between builds; one folder a board, so that builds may run at the same time."""
+    return made.folder.with_name(f".{made.name}.pio").resolve()
+
+
+@contextmanager
+def _scratch(made: Stage) -> Iterator[Path]:
+    """A folder for what compilers keep for a moment: they leave it where they are killed, and it holds the key.
+
+    It is always the same one, so that the next build removes what is left of one that was killed itself.
+    """
+    place = made.folder.with_name(f".{made.name}.tmp").resolve()
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(mode=0o700)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def pio(
+    made: Stage, generated: Path, choices: Choices, arguments: tuple[str, ...], progress: Progress | None = None
+) -> str:
+    """What PlatformIO printed while it did something with the firmware of a stage."""
+    root = checkout()
+    if importlib.util.find_spec("platformio") is None and shutil.which("pio") is None:
+        raise ToolchainError(
+            "PlatformIO is not installed", command="pio", log="", remedy="pip install 'platformio==6.2.*' scons==4.11.1"
+        )
+    program = "pio" if choices.registry else str(root / "firmware" / "platforms" / "pio")
+    command = [program, *arguments, "--project-dir", str(root)]
+    with made.alone(), _scratch(made) as scratch:  # objects of two processes at once would be neither's
+        environment = _environment(made, generated, choices) | {"TMPDIR": str(scratch)}
+        code, output = _run(command, root, environment, progress or (lambda text: None))
+    if code:
+        log = "\n".join(output.splitlines()[-TOLD:])
+        what = "could not be flashed" if "upload" in arguments else "could not be built"
+        remedy = next((advice for sign, advice in REMEDIES.items() if sign in output), REMEDY)
+        raise ToolchainError(
+            f"the firmware for {choices.board} {what}", command=shlex.join(command), log=log, remedy=remedy
+        )
+    return output
+
+
+REMEDY = "correct what the log names; docs/boards.md tells what has to be installed"
+REMEDIES = {
+    "overflowed by": 'the job does not fit: generate tables (form = "rows" in [codegen]), shorten the trajectory, or '
+    "choose a larger board",
+    "arm-none-eabi-gcc: not found": TARGETS["cortex-m3"].install,
+    "more motors than the board": "give the system fewer inputs",
+    "Failed to open port": "see that the port is there, that no other program uses it, and that your user may: group "
+    "dialout",
+    "Failed to init device": "set BOOT0 high, press reset, and see that no other program uses the port",
+    "stm32flash: not found": "apt-get install stm32flash",
+}
+
+
+def _environment(made: Stage, generated: Path, choices: Choices) -> dict[str, str]:
+    place = workshop(made)
+    flags = os.environ.get("PLATFORMIO_BUILD_FLAGS", "")
+    more = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PLATFORMIO_BUILD_DIR": str(place),
+        "STEPMAP_GENERATED": str(generated.resolve()),
+        "STEPMAP_SYSTEM": str(choices.system),
+        "STEPMAP_KEY": "" if choices.key is None else str(choices.key.resolve()),
+        "STEPMAP_APP": "",
+    }
+    if choices.board in budget.CHIPS:
+        more["PLATFORMIO_BUILD_FLAGS"] = f"{flags} {budget.CALLGRAPH}".strip()
+    return os.environ | more
+
+
+def _run(command: list[str], root: Path, environment: Mapping[str, str], progress: Progress) -> tuple[int, str]:
+    """Exit code and all that was printed. Files are for their owner alone: objects hold the key."""
+    said: list[str] = []
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    try:
+        with guarded(command, cwd=root, env=environment, umask=0o077, **pipe) as process:
+            for line in lines(process, SILENCE):
+                said.append(line)
+                doing = WORKING.match(line)
+                if doing:
+                    progress(f"{doing[1].lower()} {Path(doing[2]).name}")
+    except SilenceError as error:
+        raise ToolchainError(
+            f"PlatformIO {error} and was ended",
+            command=shlex.join(command),
+            log="".join(said[-TOLD:]),
+            remedy="the last line of the log says what it was at; try again, on a computer with less to do if need be",
+        ) from None
+    return process.returncode, "".join(said)

@@ -1,0 +1,56 @@
+"""Counts what a tick costs on a chip: the generated controller alone, in QEMU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepmap_codegen import Controller
+from stepmap_codegen.toolchain import TARGETS, build, run
+from stepmap_hil.firmware.build import checkout
+from stepmap_hil.firmware.memory import CHIPS
+
+
+def instructions(controller: Controller, board: str, folder: Path) -> int | None:
+    """Instructions of a tick on the board's processor, counted by QEMU; None for a board without a chip."""
+    if board not in CHIPS:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in controller.files().items():
+        (folder / name).write_bytes(content)
+    (folder / "count.c").write_text(COUNT)
+    core = checkout() / "firmware" / "core"
+    sources = [
+        folder / "count.c",
+        folder / "controller.c",
+        folder / "schedule.c",
+        *(core / f"sm_{n}.c" for n in ("fixed", "rows", "schedule")),
+    ]
+    made = build(TARGETS[CHIPS[board]], sources, [core, folder], folder / "objects", options=("-Os",))
+    return int.from_bytes(run(made), "little")
+
+
+COUNT = """#include <string.h>
+
+#include "controller.h"
+#include "schedule.h"
+#include "sm_bench.h"
+
+int app(void) {
+  static sm_controller c;
+  if (sm_self_test(&c) != 0) {
+    return 1;
+  }
+  for (unsigned i = 0; i < SM_NX && i < SM_NZ; i++) {
+    c.z[i] = c.x[i];
+  }
+  const uint8_t *image = (const uint8_t *)sm_schedule_image; /* its first row */
+  memcpy(c.row, image + (image[6] | image[7] << 8), sizeof c.row);
+  count_begin();
+  (void)sm_measure(&c, (1U << SM_NZ) - 1U);
+  sm_law(&c);
+  sm_predict(&c);
+  const uint32_t count = count_end();
+  io_write(&count, sizeof count);
+  return 0;
+}
+"""

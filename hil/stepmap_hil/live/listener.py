@@ -1,0 +1,145 @@
+"""A run on the live page: what is shown of each tick, and what its buttons do to the run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.jobs import Job
+from stepmap_codegen import Controller
+from stepmap_hil.faults.spec import Fault, by_hand
+from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.log import STOPPED, Row, Run
+from stepmap_hil.wire import dialect
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.reasons import explain
+
+if TYPE_CHECKING:
+    from stepmap_hil.live import Chart, LivePage, RemotePage
+
+LINGER = 0.5  # s, so that the browser shows why a run failed
+POINTS = 2000  # of a depth camera, at most
+SMALL = {"m": "mm", "rad": "mrad"}  # units of errors: thousandths
+
+
+@runtime_checkable
+class Depth(Protocol):
+    """A sensor that sees points."""
+
+    def points(self, most: int) -> Array: ...
+
+
+class LiveRun(Onlooker):
+    """Shows a run, stops it and makes faults happen, as the user of the page wants."""
+
+    injects = True
+
+    def __init__(self, page: LivePage | RemotePage, controller: Controller) -> None:
+        self.page, self.controller = page, controller
+        self.words = Words.parse(controller.description())
+        self.channels = self.words.names("measurement")
+        self._step, self._plan = controller.plant.step, controller.schedule.values()
+        self._eye: Depth | None = None
+        self._points: Array | None = None
+        page.offer(False)
+
+    def meet(self, sensor: object) -> None:
+        self._eye = sensor if isinstance(sensor, Depth) else None
+
+    def say(self, text: str) -> None:
+        self.page.wait(text)
+
+    def hear(self, row: Row, message: Message) -> None:
+        from stepmap_hil.live import LiveFrame
+
+        nd, nq = self._step.nd, self._step.nd + self._step.nk
+        estimate, goal = self.words.decode("estimate", row.estimate), self._plan[min(row.tick, len(self._plan) - 1)]
+        truth = np.array(row.coordinates)
+        numbers = {
+            "tracking": 1e3 * float(np.linalg.norm(truth[:nd] - goal[:nd])),
+            "estimate": 1e3 * float(np.linalg.norm(estimate[:nd] - truth[:nd])),
+        }
+        if row.measured:
+            numbers |= self._innovation(row, message, estimate)
+            if row.latency_ms > 0:  # in lock-step nothing waits for the clock
+                numbers |= {"latency": row.latency_ms, "late": row.jitter_ms}
+        if self._eye is not None and self.page.wants_points:
+            self._points = self._eye.points(POINTS).astype(np.float32) if row.valid else None
+        state = dialect.word("STEPMAP_STATE", row.state)
+        self.page.update(
+            LiveFrame(row.time, truth, estimate[:nq], goal[:nq], numbers, state, explain(row.reason), self._points)
+        )
+
+    def _innovation(self, row: Row, message: Message, estimate: Array) -> dict[str, float]:
+        """Measured minus expected, of each channel that was seen; minus the estimate where the board did not use it."""
+        nq = self._step.nd + self._step.nk
+        made = np.array(row.z) - np.asarray(self._step.system.readings(estimate[:nq]), dtype=float)
+        used = [bool(row.taken >> k & 1) for k in range(len(made))]
+        made = np.where(used, self.words.decode("innovation", message.innovation), made)
+        return {name: 1e3 * float(made[k]) for k, name in enumerate(self.channels) if row.valid >> k & 1}
+
+    def event(self, at: float, text: str) -> None:
+        self.page.note(text, at)
+        if text == "running":
+            self.page.injected()  # what was asked for before does not count
+            self.page.offer(True)
+
+    def stops(self) -> bool:
+        return self.page.stop_requested
+
+    def faults(self) -> Sequence[Fault]:
+        return [by_hand(name) for name in self.page.injected()]
+
+    def over(self, run: Run) -> None:
+        state, _, reason = (run.ended or "done").partition(": ")
+        self.page.finish(*(("stopped", "by the user") if run.ended == STOPPED else (state, reason)))
+
+
+def charts(controller: Controller, *, clock: bool = True) -> list[Chart]:
+    """Tracking error, innovation of each channel, and timing where a clock is kept."""
+    from stepmap_hil.live import Chart
+
+    system = controller.plant.step.system
+    units = {c.unit for c in system.dynamic}
+    unit = SMALL.get(units.pop(), "10⁻³") if len(units) == 1 else "10⁻³"
+    grouped: dict[str, list[str]] = {}
+    for name, of in system.sensor_channels:
+        grouped.setdefault(SMALL.get(of, f"10⁻³ {of}"), []).append(name)
+    return [
+        Chart("tracking error", unit, ("tracking", "estimate")),
+        *(Chart("innovation", of, tuple(names)) for of, names in grouped.items()),
+        *([Chart("timing", "ms", ("latency", "late"))] if clock else []),
+    ]
+
+
+@contextmanager
+def live(
+    title: str, job: Job, controller: Controller, faults: Sequence[str] = (), *, clock: bool = True
+) -> Iterator[LiveRun]:
+    """A page on localhost while the block runs; ``faults`` are names of `faults.BY_HAND`.
+
+    Before it closes, someone at a terminal may look.
+    """
+    from stepmap_hil.live import RemotePage
+
+    step = controller.plant.step
+    plan = controller.schedule.values()[:, : step.nd + step.nk]
+    system, shown = job.document["system"], charts(controller, clock=clock)
+    with RemotePage(title, system, faults=tuple(faults), reference=plan, charts=shown) as page:
+        print(f"live page: {page.url}", file=sys.stderr, flush=True)
+        try:
+            yield LiveRun(page, controller)
+        except BaseException as error:
+            page.finish("ended early", str(error))
+            time.sleep(LINGER)
+            raise
+        if sys.stdin is not None and sys.stdin.isatty():
+            print("press Enter to close the page", file=sys.stderr)
+            sys.stdin.readline()

@@ -1,0 +1,124 @@
+"""The robot and its mechanism, simulated with a finer step and with what the model does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import stepmap as sm
+from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError, ModelError
+from stepmap.jobs import Job
+from stepmap_codegen.emit.motors import Axis
+from stepmap_hil.plant.motors import Motor, MotorErrors
+
+
+@dataclass(frozen=True)
+class PlantErrors:
+    """How the plant differs from its model."""
+
+    system: Mapping[str, Any] = field(default_factory=dict)  # arguments of the system, such as mass or damping
+    start: Mapping[str, float] = field(default_factory=dict)  # added to the start of coordinates
+    offsets: Mapping[str, float] = field(default_factory=dict)  # added to kinematic coordinates, such as a length
+    motor: MotorErrors = field(default_factory=MotorErrors)
+    step: float = 0.002  # s, of the simulation, at most
+
+    def differences(self, *, motors: bool) -> list[str]:
+        """What the model does not know, for people."""
+        told = [f"{name} = {value:g}" for name, value in self.system.items() if isinstance(value, int | float)]
+        told += [f"start of {name} {value:+g}" for name, value in self.start.items()]
+        told += [f"{name} {value:+g}" for name, value in self.offsets.items()]
+        if motors:
+            m = self.motor
+            told.append(
+                f"motors with {m.lag:g} times the lag, {m.strength:g} times the speed, {m.backlash:g} m of play"
+            )
+        return told
+
+
+class Plant:
+    """Motors and mechanism; time passes when ``advance`` is called."""
+
+    def __init__(self, job: Job, axes: Sequence[Axis], errors: PlantErrors) -> None:
+        self.job, self.errors, self.axes = job, errors, axes
+        arguments = {k: v for k, v in job.document["system"].items() if k != "name"}
+        for name in errors.system:
+            if name not in arguments and name not in {p.name for p in job.system.parameters}:
+                raise ModelError(f"plant: system {job.system.name!r} takes no {name!r}")
+        self.system = sm.systems.get(job.document["system"]["name"], **(arguments | dict(errors.system)))
+        self._steps: dict[float, sm.VariationalStep] = {}
+        names = [c.name for c in self.system.coordinates]
+        pose = dict(zip(names, job.pose, strict=True))
+        for kind, given in (("start", errors.start), ("offsets", errors.offsets)):
+            for name, value in given.items():
+                if name not in pose:
+                    raise ModelError(f"plant.{kind}: {job.system.name!r} has no coordinate {name!r}")
+                pose[name] += value
+        full = self.system.configuration(pose)
+        robot = [c.name for c in self.system.kinematic]  # the mechanism hangs from where it is
+        self.pose = self.system.satisfy_constraints(full, robot)
+        step = self._step(0.001)
+        self.nd, self.nk, self.nf = step.nd, step.nk, len(self.system.inputs)
+        self.kinematic = [c.name for c in self.system.kinematic]
+        self.forces = np.zeros(self.nf)
+        offsets = np.array([errors.offsets.get(name, 0.0) for name in self.kinematic])
+        self.offsets = offsets
+        rho = self.pose[self.nd :] - offsets
+        self.motors = [
+            Motor(axis, errors.motor, float(start)) for axis, start in zip(axes[self.nf :], rho, strict=True)
+        ]
+        self.x = step.rest(self.pose)
+        self._dt = 0.001
+        self.time = 0.0
+        self.enabled = False
+
+    def _step(self, dt: float) -> sm.VariationalStep:
+        key = round(dt, 9)
+        if key not in self._steps:
+            self._steps[key] = sm.discretize(self.system, key)
+        return self._steps[key]
+
+    @property
+    def coordinates(self) -> Array:
+        """q̄ now."""
+        q: Array = self.x[: self.nd + self.nk]
+        return q
+
+    @property
+    def counts(self) -> list[int]:
+        return [0] * self.nf + [motor.counts for motor in self.motors]
+
+    def readings(self) -> Array:
+        """What perfect sensors would say."""
+        return np.asarray(self.system.readings(self.coordinates), dtype=float)
+
+    def advance(self, efforts: Sequence[int], enabled: bool, seconds: float) -> None:
+        """Lets time pass with efforts in per mille; without power motors run out."""
+        self.enabled = enabled
+        count = max(1, int(np.ceil(seconds / self.errors.step - 1e-9)))
+        dt = seconds / count
+        step = self._step(dt)
+        if round(dt, 9) != round(self._dt, 9):
+            self._convert(step)
+        for _ in range(count):
+            given = [float(e) if enabled else 0.0 for e in efforts]
+            forces = [e / axis.effort_per_unit for e, axis in zip(given, self.axes[: self.nf], strict=False)]
+            loads = [motor.advance(e, dt) for motor, e in zip(self.motors, given[self.nf :], strict=False)]
+            u = np.concatenate([np.array(forces, dtype=float), np.array(loads) + self.offsets])
+            try:
+                self.x = step.step(self.x, u).x
+            except ConvergenceError as error:
+                raise ModelError(f"the plant cannot go on at {self.time:.3f} s: {error}") from error
+            self.time += dt
+
+    def _convert(self, step: sm.VariationalStep) -> None:
+        """The same motion in the momentum of another step."""
+        old = self._step(self._dt)
+        q, rho = self.x[: self.nd], self.x[self.nd : self.nd + self.nk]
+        p, v = self.x[self.nd + self.nk : 2 * self.nd + self.nk], self.x[2 * self.nd + self.nk :]
+        resting = [s.rest(self.coordinates)[self.nd + self.nk : 2 * self.nd + self.nk] for s in (old, step)]
+        self.x = step.pack(q=q, rho=rho, p=p - resting[0] + resting[1], v=v)
+        self._dt = round(step.dt, 9)

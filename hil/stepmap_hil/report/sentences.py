@@ -1,0 +1,150 @@
+"""What happened in a run, in words and figures for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def outcome(summary: Mapping[str, Any]) -> str:
+    """What happened, in a sentence or two."""
+    planned = summary.get("planned_ticks")
+    if summary["ended"] == "done":
+        said = f"Ran to its end: {summary['ticks']} ticks."
+    else:
+        of = f" of {planned}" if planned else ""
+        said = f"Ended early, after {summary['ticks']}{of} ticks. {_sentence(summary['ended'])}"
+    bad = sum(not result["ok"] for result in summary["fault_results"])
+    total = len(summary["fault_results"])
+    if total:
+        which = "all taken as expected" if not bad else f"{bad} NOT taken as expected"
+        said += f" Injected faults: {total}, {which}."
+    return said
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+def introduction(summary: Mapping[str, Any]) -> str:
+    if summary["plant"] == "real":
+        return (
+            "A board controls a robot that a Kinect watches. Where its mechanism truly was nobody knows: what is shown "
+            "is the board's estimate."
+        )
+    board = "A board controls a simulated plant over its serial line."
+    differences = summary.get("plant_differences")
+    if differences is None:  # recorded by an older version
+        return board
+    if not differences:
+        return f"{board} The plant has the parameters of the model; it is simulated with a finer step."
+    return f"{board} The plant differs from the model the board knows: {'; '.join(differences)}."
+
+
+def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The summary for people."""
+    known = summary["estimate_rms_m"]
+    exact = {True: "yes", False: "NO", None: "not comparable: telemetry is missing"}[summary["bit_exact_with_host"]]
+    planned = summary.get("planned_ticks")
+    ticks = f"{summary['ticks']}{f' of {planned}' if planned and planned != summary['ticks'] else ''} ticks"
+    real_time = summary["latency_ms"] is not None and summary["mode"] == "realtime"
+    times = [("latency", _times(summary["latency_ms"])), ("jitter", _times(summary["jitter_ms"]))] if real_time else []
+    rows = [
+        ("board", f"{summary['board']}, {summary['mode']}, {ticks}, {summary['sensor']}"),
+        *([("board id", summary["board_id"])] if summary.get("board_id") else []),
+        ("ended", summary["ended"]),
+        *(("likely cause" if not k else "", f"{k + 1}. {text}") for k, text in enumerate(summary["suspects"])),
+        ("tracking", _tracking(summary)),
+        *_open_loop(summary),
+        *([] if known is None else [("estimate", f"{_mm(known)} RMS of the masses")]),
+        *_filtered(summary),
+        ("commands", _commands(summary)),
+        ("bit-exact", exact),
+        *times,
+        ("deadlines missed", str(summary["deadline_misses"])),
+        ("board counted", _counted(summary)),
+    ]
+    if summary["fault_results"]:
+        rows.append(("injected faults", f"{summary['injected_faults']} of {len(summary['fault_results'])} happened"))
+    for result in summary["fault_results"]:
+        mark = "as expected" if result["ok"] else f"NOT as expected ({result['expected']})"
+        by_hand = ", by hand" if result.get("by_hand") else ""
+        rows.append((f"{result['kind']} at {result['at']:g} s{by_hand}", f"{mark}: {result['seen']}"))
+    if summary.get("flashed_bytes"):
+        told = f"{summary['flashed_bytes']} bytes by stm32flash in {summary['flashed_seconds']:.1f} s, then booted"
+        rows.append(("flashed", told))
+    if summary["flash_bytes"]:
+        size = f"{summary['flash_bytes']} bytes of flash, {summary['ram_bytes']} of RAM"
+        count = summary["instructions_per_tick"]
+        rows.append(("firmware", size + (f", {count} instructions per tick" if count else "")))
+    return rows
+
+
+def _tracking(summary: Mapping[str, Any]) -> str:
+    whose = ", by the estimate" if summary["plant"] == "real" else ""
+    return f"{_mm(summary['tracking_rms_m'])} RMS, {_mm(summary['tracking_max_m'])} max{whose}"
+
+
+APART = 1e-4  # m, between the starts of two runs that are compared; less is not worth a word
+
+
+def _open_loop(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """With and without feedback, of the same ticks."""
+    opened, closed, ticks = summary["open_loop_rms_m"], summary["closed_loop_rms_m"], summary["compared_ticks"]
+    if opened is None or closed is None:
+        return []
+    apart = summary["open_loop_start_apart_m"]
+    began = f"; they began {_mm(apart)} apart" if apart > APART else ""
+    told = f"open loop {_mm(opened)} RMS, closed loop {_mm(closed)} over the same {ticks} ticks"
+    return [("with feedback", f"{told}{_times_better(opened, closed)}{began}")]
+
+
+def _filtered(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    raw, filtered = summary["raw_measurement_rms_m"], summary["filtered_measurement_rms_m"]
+    if raw is None or filtered is None:
+        return []
+    told = f"measured {_mm(raw)} RMS, filtered {_mm(filtered)} at the same ticks in {summary['measured_channels']}"
+    return [("with the filter", told + _times_better(raw, filtered))]
+
+
+def _times_better(before: float, after: float, better: str = "better", worse: str = "worse") -> str:
+    """How many times, and which way; nothing where a figure is 0."""
+    if not (before > 0 and after > 0):
+        return ""
+    ratio = before / after
+    if f"{ratio:.2f}" == "1.00":
+        return ": no difference"
+    return f": {_ratio(ratio)} times {better}" if ratio > 1 else f": {_ratio(1 / ratio)} times {worse}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}"
+
+
+def _mm(metres: float) -> str:
+    return f"{1e3 * metres:.3g} mm" if metres < 1.0 else f"{metres:.3g} m"
+
+
+def _counted(summary: Mapping[str, Any]) -> str:
+    return (
+        f"{summary['gated']} values gated, {summary['saturations']} saturations, {summary['faults']} faults of its own"
+    )
+
+
+def _commands(summary: Mapping[str, Any]) -> str:
+    raw, filtered = summary["command_roughness_raw"], summary["command_roughness_filtered"]
+    if not filtered:
+        return "too few to tell"
+    unit = summary["command_unit"]
+
+    def size(value: float) -> str:
+        return _mm(value) if unit == "m" else f"{value:.3g} {unit}"
+
+    told = f"{size(filtered)} RMS second difference"
+    if not raw:
+        return told
+    return f"{told}, {size(raw)} from raw measurements{_times_better(raw, filtered, 'smoother', 'rougher')}"
+
+
+def _times(ms: Mapping[str, float]) -> str:
+    return f"{ms['p50']:.1f} ms median, {ms['p99']:.1f} ms at the 99th percentile, {ms['max']:.1f} ms max"

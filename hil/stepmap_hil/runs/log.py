@@ -1,0 +1,191 @@
+"""What happened in a run, tick by tick: kept, recorded, and shown to whoever looks on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.jobs import Job
+from stepmap_codegen import Controller
+from stepmap_hil.faults.spec import Result
+from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.sensors.base import Seen
+from stepmap_hil.wire.dialect import Message
+from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.session import Sent
+
+STOPPED = "stopped by the user"
+MODES = ("lockstep", "realtime")
+MOST_SEED = 2**53 - 1  # numbers of JSON are exact up to there
+
+
+@dataclass
+class Row:
+    """One tick of a run, as the board told it."""
+
+    time: float
+    tick: int
+    state: int
+    reason: int
+    running: bool
+    measured: bool
+    valid: int
+    taken: int
+    z: list[float]
+    words: list[int]
+    estimate: list[int]
+    command: list[int]
+    coordinates: list[float]
+    truth: list[float]
+    latency_ms: float  # from the frame to the command; 0 where nothing was measured
+    jitter_ms: float  # how late the frame was looked at
+    saturations: int
+    gated: int
+    faults: int
+    sequence: int
+    stamp_us: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """How a board ended a run."""
+
+    state: str
+    reason: str  # a name of `reasons.Reason`, in lower case
+    time: float  # when that was noticed, as in rows
+
+
+@dataclass
+class Run:
+    """What happened."""
+
+    job: str
+    board: str
+    mode: str
+    plant: str = "simulated"
+    rows: list[Row] = field(default_factory=list)
+    events: list[tuple[float, str]] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    misses: int = 0
+    ended: str = ""
+    stop: Stop | None = None  # how the board ended it
+    suspects: list[str] = field(default_factory=list)  # what may be behind that, most likely first
+    broken: bool = False  # it ended because the bench itself could not go on
+    board_id: str = ""  # in hexadecimal digits
+    took_upload: bool = True  # the schedule was uploaded, and is not that of the image
+
+    def digest(self) -> str:
+        """Of all that does not depend on the clock: the same for one seed on every board."""
+        total = hashlib.sha256()
+        for row in self.rows:
+            told = asdict(row)
+            for name in ("latency_ms", "jitter_ms"):
+                del told[name]
+            total.update(json.dumps(told).encode())
+        rest = [self.events, [result.document() for result in self.results], self.ended]
+        total.update(json.dumps(rest).encode())
+        return total.hexdigest()
+
+
+Watch = Callable[[Row], bool]  # after each tick; False ends the run
+
+
+def reference(controller: Controller, rows: Sequence[Row]) -> Array:
+    """Reference states of the ticks of a run."""
+    values = controller.schedule.values()
+    nx = controller.plant.step.nx
+    return np.array([values[min(row.tick, len(values) - 1), :nx] for row in rows])
+
+
+def errors(controller: Controller, coordinates: Array, goal: Array) -> Array:
+    """How far the masses of a mechanism are from where they should be, RMS over its bodies [m], a row a tick."""
+    system = controller.plant.step.system
+    nq = len(system.coordinates)
+    bodies = [body.frame.index for body in system.bodies]
+    if not len(coordinates):
+        return np.zeros(0)
+    apart = system.positions(coordinates[:, :nq])[:, bodies] - system.positions(goal[:, :nq])[:, bodies]
+    far: Array = np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
+    return far
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known about the measurement of a tick besides what the board says."""
+
+    seen: Seen
+    words: Sequence[int]  # as they were sent
+    truth: Array
+    coordinates: Array
+    latency_ms: float = 0.0
+    jitter_ms: float = 0.0
+
+
+@dataclass
+class Logbook:
+    """Writes a run down."""
+
+    job: Job
+    words: Words
+    run: Run
+    recorder: Recorder | None
+    onlooker: Onlooker
+
+    def tick(self, time: float, message: Message, look: Look, *, running: bool, measured: bool) -> Row:
+        """A tick as the board told it."""
+        nx, nu = len(self.words.fields["estimate"]), len(self.words.fields.get("command", []))
+        row = Row(
+            time=time,
+            tick=message.tick,
+            state=message.state,
+            reason=message.reason,
+            running=running,
+            measured=measured,
+            valid=look.seen.valid,
+            taken=message.taken,
+            z=[float(v) for v in look.seen.z],
+            words=list(look.words),
+            estimate=list(message.estimate[:nx]),
+            command=list(message.command[:nu]),
+            coordinates=[float(v) for v in look.coordinates],
+            truth=[float(v) for v in look.truth],
+            latency_ms=look.latency_ms,
+            jitter_ms=look.jitter_ms,
+            saturations=message.saturations,
+            gated=message.gated,
+            faults=message.faults,
+            sequence=message.sequence,
+            stamp_us=message.stamp_us if self.run.mode == "lockstep" else 0,
+        )
+        self.run.rows.append(row)
+        self.onlooker.hear(row, message)
+        if self.recorder is not None:
+            self.recorder.write("/tick", time, **vars(row))
+            estimate = self.words.decode("estimate", row.estimate)
+            self.recorder.write("/estimate", time, **_named(self.words.names("estimate"), estimate))
+            if self.run.plant == "simulated":
+                names = [c.name for c in self.job.system.coordinates]
+                self.recorder.write("/plant", time, **_named(names, look.coordinates))
+        return row
+
+    def event(self, time: float, text: str) -> None:
+        self.run.events.append((time, text))
+        self.onlooker.event(time, text)
+        if self.recorder is not None:
+            self.recorder.write("/event", time, at=time, text=text)
+
+    def sent(self, time: float, sent: Sent) -> None:
+        """What the board got, so that it can be sent again (``stepmap replay``)."""
+        if self.recorder is not None:
+            self.recorder.write("/sent", time, **{**vars(sent), "words": list(sent.words)})
+
+
+def _named(names: Sequence[str], values: Array) -> dict[str, Any]:
+    return {name: float(value) for name, value in zip(names, values, strict=True)}

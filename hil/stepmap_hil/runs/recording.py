@@ -1,0 +1,128 @@
+"""A recording as the run it is of: its job, its controller, its ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepmap import jobs
+from stepmap.archives import read_arrays
+from stepmap.arrays import Array
+from stepmap.errors import DamagedError, JobError, ModelError, StepmapError
+from stepmap.jobs import Job
+from stepmap.steps.protocol import Trajectory
+from stepmap.toml.tables import parse_text
+from stepmap_codegen import Controller
+from stepmap_codegen import generate as generation
+from stepmap_hil.runs import recording_checks as recorded
+from stepmap_hil.runs.log import Run
+from stepmap_hil.runs.mcap import Recording, read
+from stepmap_hil.wire.raw_values import Words
+
+
+@dataclass(frozen=True)
+class Story:
+    """A recording as the run it is of."""
+
+    job: Job
+    choices: generation.Choices
+    controller: Controller
+    closed: Run
+    opened: Run | None
+    facts: dict[str, Any]
+    sent: list[dict[str, Any]]
+
+
+DAMAGED = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError)
+"""What comes of something else in place of a run's content."""
+ATTACHED = "files/"  # before the names of files that the job names
+ARRAYS = ("t", "x", "u", "gains")
+
+
+def story(path: Path) -> Story:
+    """What a recording tells; raises where it is none, or where this version makes another controller.
+
+    It comes from elsewhere: nothing in it names a file of this computer, and what it says is checked before it is used.
+    """
+    recording = read(path)
+    with blaming(path):
+        return _told(recording, path)
+
+
+@contextmanager
+def blaming(path: Path) -> Iterator[None]:
+    """Makes whatever a damaged recording causes in the block a DamagedError that names it."""
+    try:
+        yield
+    except (JobError, DamagedError) as error:
+        raise DamagedError(f"{path} is damaged: {error}") from None
+    except StepmapError:
+        raise
+    except DAMAGED as error:
+        raise DamagedError(f"{path} is damaged: {error}") from error
+
+
+def _told(recording: Recording, path: Path) -> Story:
+    about = recorded.About.read(recording.about["run"])
+    if "job.toml" not in recording.attachments or "solution.npz" not in recording.attachments:
+        raise ModelError(f"{path} holds no job: it was made by another program, or ends before its first entry")
+    job, choices, controller = _designed(about.job, tuple(sorted(recording.attachments.items())))
+    if controller.digest != about.model:
+        raise ModelError(
+            f"{path} was recorded with model {about.model}, and this version makes {controller.digest} of its job: "
+            f"use stepmap {about.stepmap} as it was then"
+        )
+    words = Words.parse(controller.description())
+    sizes = (words, len(job.system.coordinates))
+    closed = Run(about.job, about.board, about.mode, about.plant, recorded.rows(recording.of("/tick"), *sizes))
+    closed.board_id = recorded.board_id(recording.about.get("board", {}).get("id", ""))
+    closed.events = [recorded.event(entry) for entry in recording.of("/event")]
+    end = recording.about.get("end")
+    closed.ended = (
+        recorded.reason(recording.about.get("aborted", {}).get("why", "the recording ends here"))
+        if end is None
+        else recorded.reason(end["ended"])
+    )
+    facts: dict[str, Any] = dict.fromkeys(("flash_bytes", "ram_bytes", "instructions_per_tick"))
+    facts = {"seed": about.seed, "sensor": about.sensor, **facts}
+    if end is not None:
+        closed.results = recorded.results(end["results"])
+        closed.misses = recorded.misses(end["misses"])
+        closed.suspects = recorded.suspects(end.get("suspects", "[]"))
+        closed.stop = recorded.stop(end.get("stop", "null"))
+        facts = recorded.facts(recording.about.get("facts", end)["facts"])  # at first without what takes time
+    rows = recorded.rows(recording.of("/open_loop"), *sizes)
+    opened = Run(about.job, about.board, "lockstep", rows=rows) if rows else None
+    sent = [recorded.sent(entry, words) for entry in recording.of("/sent")]
+    return Story(job, choices, controller, closed, opened, facts, sent)
+
+
+@lru_cache(maxsize=4)
+def _designed(name: str, attachments: tuple[tuple[str, bytes], ...]) -> tuple[Job, generation.Choices, Controller]:
+    """The controller of a recorded job. To design it takes seconds, and recordings of one job are read in a row."""
+    content = dict(attachments)
+    root = parse_text(content["job.toml"], "job.toml", _files(content))
+    job = jobs.parse(root, name)
+    choices = generation.choices_in(root)
+    packed = read_arrays(content["solution.npz"], ARRAYS)
+    return job, choices, generation.controller(job, _trajectory(job, packed), packed["gains"], choices)
+
+
+def _files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files that the job names, as it names them."""
+    return {name.removeprefix(ATTACHED): data for name, data in attachments.items() if name.startswith(ATTACHED)}
+
+
+def _trajectory(job: Job, packed: Mapping[str, Array]) -> Trajectory:
+    steps, nx, nu = job.steps, job.step.nx, job.step.nu
+    shapes = {"t": (steps + 1,), "x": (steps + 1, nx), "u": (steps, nu), "gains": (steps, nu, nx)}
+    for name, shape in shapes.items():
+        if packed[name].shape != shape or packed[name].dtype != float or not np.isfinite(packed[name]).all():
+            raise DamagedError(f"its {name} are not {shape} finite numbers")
+    return Trajectory(packed["t"], packed["x"], packed["u"])

@@ -1,0 +1,63 @@
+"""What sees the plant: the system's own sensors with noise, a Kinect, or what other packages add (docs/sensors.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError, StepmapError
+from stepmap.jobs import Job
+from stepmap_hil.plant.mechanism import Plant
+
+if TYPE_CHECKING:
+    from stepmap_hil.rig.file import RigFile
+
+
+GROUP = "stepmap.sensors"
+
+
+class SensorError(StepmapError, OSError):
+    """A sensor that is gone; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One measurement: a value for each channel, and a bit for each that was seen."""
+
+    z: Array
+    valid: int
+
+
+class Sensor(Protocol):
+    """Looks at the plant once a tick; raises SensorError when it is gone."""
+
+    def look(self, plant: Plant, time: float) -> Seen: ...
+
+    def unplug(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class SlowSensor(Protocol):
+    """A sensor whose look takes long, in two parts: in real time the second goes on in a thread beside the run.
+
+    ``look(plant, time)`` is ``read(expose(plant), time)``.
+    """
+
+    def expose(self, plant: Plant) -> Any: ...
+
+    def read(self, exposed: Any, time: float) -> Seen: ...
+
+
+def names() -> list[str]:
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+def make(name: str, job: Job, seed: int, rig: RigFile) -> Sensor:
+    """A sensor by its name: an entry point of the group GROUP is called with job, seed and rig."""
+    for entry in entry_points(group=GROUP, name=name):
+        return cast(Sensor, entry.load()(job, seed, rig))
+    raise ModelError(f"no sensor is called {name!r}; there are {', '.join(names())}")

@@ -1,0 +1,76 @@
+"""A Kinect that watches a real robot, or a recording of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from stepmap.archives import read_arrays
+from stepmap.arrays import Array
+from stepmap.errors import DamagedError, JobError
+from stepmap.files import write_whole
+from stepmap.jobs import Job
+from stepmap_hil.depth import Background, Kinect, Tracker
+from stepmap_hil.depth.camera import HEIGHT, WIDTH
+from stepmap_hil.rig.file import RigFile
+from stepmap_hil.sensors.base import Seen
+from stepmap_hil.sensors.kinect_rendered import as_seen, require_channels, shown
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A measurement, when it was seen and when its frame came (`time.monotonic`), how many were skipped before it."""
+
+    seen: Seen
+    exposed: float
+    moment: float
+    skipped: int
+
+
+class KinectEye:
+    """Frames as they come: the newest is read, those that nobody had time for are skipped."""
+
+    def __init__(self, rig: RigFile, job: Job) -> None:
+        require_channels(job)
+        if rig.background is None:
+            raise rig.error("kinect: 'background' is missing: stepmap calibrate makes it")
+        self.tracker = Tracker(rig.camera, rig.scene, read_background(rig.background))
+        self.latency = rig.latency
+        self.kinect = Kinect(rig.recording, every=False)
+        self.last: Array | None = None  # frame
+
+    def next(self, timeout: float) -> Sight | None:
+        """The next measurement; None when no frame came within ``timeout`` seconds."""
+        frame = self.kinect.next(timeout)
+        if frame is None:
+            return None
+        self.last = frame.depth
+        seen = as_seen(self.tracker.read(frame.depth, frame.seconds))
+        return Sight(seen, frame.seconds - self.latency, frame.seconds, frame.skipped)
+
+    def points(self, most: int) -> Array:
+        """What the last frame shows."""
+        return shown(self.tracker, self.last, most)
+
+    def close(self) -> None:
+        self.kinect.close()
+
+
+def write_background(background: Background, path: Path) -> None:
+    packed = BytesIO()
+    np.savez_compressed(packed, limit=background.limit, nearest=background.nearest)
+    write_whole(path, packed.getvalue())
+
+
+def read_background(path: Path) -> Background:
+    try:
+        packed = read_arrays(path, ("limit", "nearest"))
+        made = Background(packed["limit"].astype(np.uint16), int(packed["nearest"]))
+    except (OSError, TypeError, ValueError, DamagedError) as error:
+        raise JobError(f"is no background ({error}): stepmap calibrate makes one", file=str(path)) from error
+    if made.limit.shape != (HEIGHT, WIDTH):
+        raise JobError(f"is a background of shape {made.limit.shape}: stepmap calibrate makes one", file=str(path))
+    return made

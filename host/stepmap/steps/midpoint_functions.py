@@ -1,0 +1,129 @@
+"""The functions that the midpoint step generates of a model.
+
+The midpoint step sees the Lagrangian L and the force F only at (q̄m, vm), and the constraints h at a configuration.
+So everything up to the contracted second derivative of the step needs six functions, and a seventh for units:
+
+    first   L_q  L_v  F                                      dynamic rows
+    second  the same and their derivatives in (q̄a, v̄a, u)    a: the coordinates L or F depend on
+    third   Hessian in (q̄a, v̄a, u) of  L_q·a + L_v·b + F·c    contracted, so no third-order tensor is formed
+    con     h  D h
+    pull    force along the gap of each constraint for a unit multiplier
+    con2    Hessian of  m·h  in q̄
+    con3    J = D(D_q h · d)  and the Hessian of  m·(D_q h · d)  in q̄
+
+Outputs are row-major dense arrays whose structural zeros are never written.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import casadi as ca
+
+from stepmap.graph.function import GraphFunction, symmetric
+from stepmap.mechanics.expressions import Expressions
+
+
+class ModelFunctions:
+    """The generated functions of a model, made when first asked for."""
+
+    def __init__(self, expressions: Expressions, dynamic: int) -> None:
+        self.e, self.nd = expressions, dynamic
+        self.active = _active(expressions, dynamic)
+
+    @cached_property
+    def _gradient(self) -> tuple[ca.SX, ca.SX]:
+        e = self.e
+        return ca.gradient(e.lagrangian, e.q)[: self.nd], ca.gradient(e.lagrangian, e.v)[: self.nd]
+
+    @property
+    def _arguments(self) -> tuple[ca.SX, ...]:
+        return self.e.q, self.e.v, self.e.u, self.e.parameters
+
+    @cached_property
+    def first(self) -> GraphFunction:
+        lq, lv = self._gradient
+        return GraphFunction("first", self._arguments, (("Lq", lq), ("Lv", lv), ("F", self.e.force)))
+
+    @cached_property
+    def second(self) -> GraphFunction:
+        e, nd, active = self.e, self.nd, self.active
+        lq, lv = self._gradient
+        n = len(active)
+        qa, va = e.q[active], e.v[active]
+        hessian = symmetric(ca.hessian(e.lagrangian, ca.vertcat(qa, va))[0])
+        rows = list(range(nd))  # active starts with the dynamic coordinates
+        q, v = list(range(n)), list(range(n, 2 * n))
+        shifted = [n + i for i in rows]
+        return GraphFunction(
+            "second",
+            self._arguments,
+            (
+                ("Lq", lq),
+                ("Lv", lv),
+                ("F", e.force),
+                ("Lqq", hessian[rows, q]),
+                ("Lqv", hessian[rows, v]),
+                ("Lvq", hessian[shifted, q]),
+                ("Lvv", hessian[shifted, v]),
+                ("Fq", ca.jacobian(e.force, qa)),
+                ("Fv", ca.jacobian(e.force, va)),
+                ("Fu", ca.jacobian(e.force, e.u)),
+            ),
+        )
+
+    @cached_property
+    def third(self) -> GraphFunction:
+        e, nd = self.e, self.nd
+        a, b, c = ca.SX.sym("a", nd), ca.SX.sym("b", nd), ca.SX.sym("c", nd)
+        y = ca.vertcat(e.q[self.active], e.v[self.active], e.u)
+        # Differentiating the Hessian along (a, b) gives a smaller graph than the Hessian of the derivative.
+        hessian = ca.cse(ca.triu(ca.hessian(e.lagrangian, y)[0]))
+        contracted = ca.jtimes(hessian, ca.vertcat(e.q[:nd], e.v[:nd]), ca.vertcat(a, b))
+        contracted += ca.triu(ca.hessian(ca.dot(e.force, c), y)[0])
+        hessian = symmetric(contracted)
+        return GraphFunction("third", (*self._arguments, a, b, c), (("S", hessian),))
+
+    @cached_property
+    def con(self) -> GraphFunction:
+        e = self.e
+        jacobian = ca.jacobian(e.residual, e.q)
+        return GraphFunction("con", (e.q, e.parameters), (("h", e.residual), ("Dh", jacobian)))
+
+    @cached_property
+    def pull(self) -> GraphFunction:
+        return GraphFunction("pull", (self.e.q, self.e.parameters), (("pull", self.e.pull),))
+
+    @cached_property
+    def con2(self) -> GraphFunction:
+        e = self.e
+        m = ca.SX.sym("m", e.residual.numel())
+        hessian = symmetric(ca.hessian(ca.dot(e.residual, m), e.q)[0])
+        return GraphFunction("con2", (e.q, e.parameters, m), (("H", hessian),))
+
+    @cached_property
+    def con3(self) -> GraphFunction:
+        e = self.e
+        m, d = ca.SX.sym("m", e.residual.numel()), ca.SX.sym("d", self.nd)
+        q = e.q[: self.nd]
+        hessian = symmetric(ca.jtimes(ca.cse(ca.triu(ca.hessian(ca.dot(e.residual, m), e.q)[0])), q, d))
+        jacobian = ca.jacobian(ca.jtimes(e.residual, q, d), e.q)
+        return GraphFunction("con3", (e.q, e.parameters, m, d), (("J", jacobian), ("H", hessian)))
+
+    @property
+    def first_order(self) -> tuple[GraphFunction, ...]:
+        """What a step and its linearization need."""
+        return (self.first, self.second, self.con, self.con2, self.pull)
+
+    @property
+    def second_order(self) -> tuple[GraphFunction, ...]:
+        """What the contracted second derivative needs on top."""
+        return (self.third, self.con3)
+
+
+def _active(e: Expressions, nd: int) -> list[int]:
+    """The dynamic coordinates, then those kinematic ones that L or F depend on through position or velocity."""
+    n = e.q.numel()
+    everything = ca.vertcat(e.lagrangian, e.force)
+    in_q, in_v = (ca.which_depends(everything, s, 1, False) for s in (e.q, e.v)) if n else ([], [])
+    return [i for i in range(n) if i < nd or in_q[i] or in_v[i]]
