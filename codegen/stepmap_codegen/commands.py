@@ -12,13 +12,12 @@ from typing import Annotated
 import typer
 
 from stepmap import jobs
-from stepmap.arrays import Array
 from stepmap.cli.output import console, figures, grid, working
 from stepmap.cli.progress import iterations
 from stepmap.files import write_whole
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
-from stepmap.steps.protocol import Trajectory
+from stepmap.optimal import Plan
 from stepmap_codegen import generate as generation
 from stepmap_codegen.controller import Controller, Design
 from stepmap_codegen.emit.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
@@ -71,10 +70,10 @@ def generate(
         if out is not None:
             generation.require_own(stage.folder)
         stage.prepare()
-    trajectory, gains = solution(job, solved)
+    plan = solution(job, solved)
     begin = time.monotonic()
     with working("measuring ranges, choosing formats"):
-        made = generation.controller(job, trajectory, gains, choices)
+        made = generation.controller(job, plan, choices)
     if check:
         wrong = generation.stale(stage.folder, made) + generation.stale_manifest(stage)
         if wrong:
@@ -105,9 +104,9 @@ def ranges(
         choices = replace(asked, options=replace(asked.options, form=None, board=None, study=True))
         if save is not None:
             save.parent.mkdir(parents=True, exist_ok=True)  # fails now rather than after the work
-    trajectory, gains = solution(job, solved)
+    plan = solution(job, solved)
     with working("measuring ranges, choosing formats"):
-        made = generation.controller(job, trajectory, gains, choices)
+        made = generation.controller(job, plan, choices)
     if save is not None:
         text = json.dumps(made.description(), indent=1, ensure_ascii=False, allow_nan=False)
         write_whole(save, f"{text}\n".encode())
@@ -223,8 +222,8 @@ def _choices(
     return generation.with_options(read, scalar=scalar, word=word, newton=newton, form=form, board=name)
 
 
-def solution(job: Job, stage: Stage) -> tuple[Trajectory, Array]:
-    """Trajectory and gains of the stage ``optimize``, which is done now if it has not been."""
+def solution(job: Job, stage: Stage) -> Plan:
+    """The plan of the stage ``optimize``, which is done now if it has not been."""
     with stage.making() as needed:
         if not needed:
             return optimum.result(stage, job)
@@ -235,5 +234,4 @@ def solution(job: Job, stage: Stage) -> tuple[Trajectory, Array]:
             solution = job.solve(monitor)
         with working("drawing"):
             optimum.write(stage, job, solution, time.process_time() - begin)
-    solution.require()
-    return solution.trajectory, solution.gains
+    return solution.require().plan

@@ -10,12 +10,10 @@ import numpy as np
 
 import stepmap
 from stepmap.arrays import Array
-from stepmap.errors import ConvergenceError, ModelError, ShapeError, StepmapError
+from stepmap.errors import ModelError, ShapeError, StepmapError
 from stepmap.jobs import Job, Stage
 from stepmap.jobs.stage import MANIFEST, digest, digest_data, digest_sources, read_manifest, versions
-from stepmap.optimal import lqr
-from stepmap.optimal.lqr import riccati
-from stepmap.steps.protocol import Trajectory
+from stepmap.optimal import Plan
 from stepmap.toml.tables import Table, read
 from stepmap_codegen import saved
 from stepmap_codegen.controller import Controller, Design, Options, design
@@ -113,26 +111,9 @@ def plant(job: Job, gains: Array, newton: int) -> Plant:
     return Plant(job.step, noise, gains, Settings(newton, None if job.noise is None else job.noise.gate))
 
 
-def lasting_gains(job: Job, trajectory: Trajectory, gains: Array) -> Array:
-    """Gains whose last row can be kept: the terminal weight is the cost of holding the end for ever.
-
-    Towards the end of a finite horizon gains fade, and the last ones hold nothing that falls. They are returned as they
-    are where there is no steady regulator.
-    """
-    step, nd, nk = job.step, job.step.nd, job.step.nk
-    hold = np.concatenate([trajectory.u[-1, : len(job.system.inputs)], trajectory.x[-1, nd : nd + nk]])
-    at = step.linearize(trajectory.x[-1], hold)
-    Q, R = np.diag(job.weights.state), np.diag(job.weights.input)
-    try:
-        return lqr(step, trajectory, Q, R, riccati(at.A, at.B, Q, R))
-    except ConvergenceError:
-        return gains
-
-
-def controller(job: Job, trajectory: Trajectory, gains: Array, choices: Choices) -> Design:
+def controller(job: Job, plan: Plan, choices: Choices) -> Design:
     """The controller of a solved job."""
-    lasting = lasting_gains(job, trajectory, gains)
-    return design(plant(job, lasting, choices.newton), trajectory, choices.options)
+    return design(plant(job, plan.gains, choices.newton), plan.trajectory, choices.options)
 
 
 def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | None = None) -> Stage:

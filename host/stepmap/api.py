@@ -5,6 +5,7 @@ from stepmap.errors import ConvergenceError, JobError, ModelError, ShapeError, S
 from stepmap.estimate import Belief, ExtendedKalmanFilter
 from stepmap.mechanics import Builder, System, from_tree
 from stepmap.optimal import (
+    Plan,
     Problem,
     Regulator,
     SoftLimit,
@@ -38,6 +39,7 @@ __all__ = [
     "JobError",
     "Linearization",
     "ModelError",
+    "Plan",
     "Problem",
     "Regulator",
     "ShapeError",

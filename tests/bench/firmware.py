@@ -73,11 +73,11 @@ def measure(name: str) -> list[Row]:
     solved = optimum.stage(job, out)
     if not solved.unchanged():
         optimum.write(solved, job, job.solve().require(), 0.0)
-    trajectory, gains = optimum.result(solved, job)
+    plan = optimum.result(solved, job)
     choices = generation.read_choices(file)
     generated = generation.stage(job, solved, choices, out)
     if not generated.unchanged():
-        generation.write(generated, generation.controller(job, trajectory, gains, choices))
+        generation.write(generated, generation.controller(job, plan, choices))
     rows = []
     for board in BOARDS:
         how = building.Choices(board, KEY_FILE)
@@ -87,7 +87,9 @@ def measure(name: str) -> list[Row]:
                 building.build(made, generated.folder, how)
         firmware = building.Firmware(made.folder, board)
         chip = board in CHIPS
-        readings = np.array([job.step.system.readings(x[: job.step.nd + job.step.nk]) for x in trajectory.x[:TICKS]])
+        readings = np.array(
+            [job.step.system.readings(x[: job.step.nd + job.step.nk]) for x in plan.trajectory.x[:TICKS]]
+        )
         summary = firmware.summary
         rows.append(
             {

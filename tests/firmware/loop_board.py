@@ -74,7 +74,7 @@ def generated(name: str) -> Path:
     solution = job.solve().require()
     given = {"scalar": Scalar.FLOAT32} if name == "float32" else {"form": Form.ROWS}
     choices = generation.with_options(generation.read_choices(file), **given)
-    made = generation.controller(job, solution.trajectory, solution.gains, choices)
+    made = generation.controller(job, solution.plan, choices)
     folder = _folder() / name
     folder.mkdir()
     for file_name, content in made.files().items():

@@ -10,6 +10,7 @@ import functools
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def generated(name: str) -> Controller:
     file = ROOT / "examples" / f"{name}.toml"
     job = jobs.load(file)
     solution = job.solve().require()
-    return generation.controller(job, solution.trajectory, solution.gains, generation.read_choices(file))
+    return generation.controller(job, solution.plan, generation.read_choices(file))
 
 
 def update(name: str) -> None:
@@ -114,7 +115,7 @@ def test_the_last_bits_of_a_machine_do_not_show(name: str) -> None:
     t, x, u = solution.trajectory.t, solution.trajectory.x, solution.trajectory.u
     rng = np.random.default_rng(0)
     off = Trajectory(t, x + 1e-12 * rng.standard_normal(x.shape), u + 1e-12 * rng.standard_normal(u.shape))
-    made = generation.controller(job, off, solution.gains, generation.read_choices(file))
+    made = generation.controller(job, replace(solution, trajectory=off).plan, generation.read_choices(file))
     assert set(generation.stale(GENERATED / name, made)) <= {"schedule.c differs", "schedule.bin differs"}
     assert differing(GENERATED / name, made) == []
 

@@ -25,8 +25,8 @@ def rig(board: str = "native", *, faults: str | Path | None = None, ticks: int |
 def source() -> Source:
     from stepmap.jobs import optimize as optimum
 
-    trajectory, gains = optimum.result(optimum.stage(job(), OUT), job())
-    return Source(JOB.read_bytes(), dict(job().files), trajectory, gains)
+    plan = optimum.result(optimum.stage(job(), OUT), job())
+    return Source(JOB.read_bytes(), dict(job().files), plan.trajectory, plan.gains)
 
 
 def quiet(text: str) -> None:

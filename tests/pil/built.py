@@ -52,15 +52,15 @@ def solution() -> tuple[Trajectory, Controller, Stage]:
         solved = optimum.stage(job(), OUT)
         if not solved.unchanged():
             optimum.write(solved, job(), job().solve().require(), 0.0)
-        trajectory, gains = optimum.result(solved, job())
+        plan = optimum.result(solved, job())
         choices = generation.read_choices(JOB)
         stage = generation.stage(job(), solved, choices, OUT)
         if stage.unchanged():
             made: Controller = generation.load(stage, job(), choices)
         else:
-            made = generation.controller(job(), trajectory, gains, choices)
+            made = generation.controller(job(), plan, choices)
             generation.write(stage, made)
-    return trajectory, made, stage
+    return plan.trajectory, made, stage
 
 
 @cache

@@ -52,7 +52,7 @@ def made(text: str, codegen: str, folder: Path) -> Controller:
     """The controller of a job file of that text."""
     job, choices = _load(text + codegen, folder)
     solution = job.solve().require()
-    return generation.controller(job, solution.trajectory, solution.gains, choices)
+    return generation.controller(job, solution.plan, choices)
 
 
 def _load(text: str, folder: Path) -> tuple[jobs.Job, generation.Choices]:

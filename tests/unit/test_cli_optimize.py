@@ -100,7 +100,7 @@ def test_files(job: Path, out: Path) -> None:
             ("x", solution.trajectory.x),
             ("u", solution.trajectory.u),
             ("multipliers", solution.trajectory.multipliers),
-            ("gains", solution.gains),
+            ("gains", solution.plan.gains),
             ("x_ref", loaded.cost().x_ref),
             ("Q", np.diag(loaded.weights.state)),
         ):

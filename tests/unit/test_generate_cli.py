@@ -139,7 +139,7 @@ def test_the_last_gains_hold_what_falls(tmp_path: Path, monkeypatch: pytest.Monk
     job = jobs.load(file)
     solution = job.solve().require()
     end = job.step.linearize(solution.trajectory.x[-1], solution.trajectory.u[-1])
-    lasting = generation.lasting_gains(job, solution.trajectory, solution.gains)
+    lasting = solution.plan.gains
 
     def growth(K: np.ndarray) -> float:
         return float(np.abs(np.linalg.eigvals(end.A - end.B @ K)).max())
@@ -170,7 +170,7 @@ def test_gains_stay_where_nothing_can_be_held(job: Path) -> None:
     job.write_text(UPRIGHT)
     loaded = jobs.load(job)
     solution = loaded.solve().require()
-    assert generation.lasting_gains(loaded, solution.trajectory, solution.gains) is solution.gains
+    assert solution.plan.gains is solution.gains
 
 
 # when nothing is done -----------------------------------------------------------------------------------------------

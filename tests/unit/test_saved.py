@@ -24,7 +24,7 @@ def made(name: str, folder: Path, **given: object) -> tuple[Controller, Controll
     job, choices = jobs.load(file), generation.with_options(generation.read_choices(file), **given)
     solution = job.solve().require()
     stage = generation.stage(job, optimum.stage(job, folder), choices, folder)
-    designed = generation.controller(job, solution.trajectory, solution.gains, choices)
+    designed = generation.controller(job, solution.plan, choices)
     generation.write(stage, designed)
     assert stage.unchanged()
     return designed, generation.load(stage, job, choices)

@@ -233,16 +233,16 @@ def controller_of(job: Job, file: Path, build: Path) -> tuple[Controller, Stage,
     """The controller of a job, its code written if it has changed."""
     solved = optimum.stage(job, build)
     choices = generation.read_choices(file)
-    trajectory, gains = solution(job, solved)
+    plan = solution(job, solved)
     stage = generation.stage(job, solved, choices, build)
     with stage.making() as needed:
         if needed:
             with working("measuring ranges, choosing formats"):
-                made: Controller = generation.controller(job, trajectory, gains, choices)
+                made: Controller = generation.controller(job, plan, choices)
                 generation.write(stage, made)
         else:
             made = generation.load(stage, job, choices)
-    return made, stage, Source(file.read_bytes(), {**job.files, **choices.files}, trajectory, gains)
+    return made, stage, Source(file.read_bytes(), {**job.files, **choices.files}, plan.trajectory, plan.gains)
 
 
 def firmware(

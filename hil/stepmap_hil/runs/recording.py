@@ -16,6 +16,7 @@ from stepmap.archives import read_arrays
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, JobError, ModelError, StepmapError
 from stepmap.jobs import Job
+from stepmap.optimal import Plan
 from stepmap.steps.protocol import Trajectory
 from stepmap.toml.tables import parse_text
 from stepmap_codegen import Controller
@@ -111,7 +112,8 @@ def _designed(name: str, attachments: tuple[tuple[str, bytes], ...]) -> tuple[Jo
     job = jobs.parse(root, name)
     choices = generation.choices_in(root)
     packed = read_arrays(content["solution.npz"], ARRAYS)
-    return job, choices, generation.controller(job, _trajectory(job, packed), packed["gains"], choices)
+    trajectory = _trajectory(job, packed)
+    return job, choices, generation.controller(job, Plan(trajectory, packed["gains"], trajectory), choices)
 
 
 def _files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""A job: everything from a system to its noise, and what can be built from it."""
+"""A job of kind "track": everything from a system to its noise, and what can be built from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Solver:
 class Job:
     """What a job file says, checked. Nothing is compiled before ``step`` is asked for."""
 
+    kind: ClassVar[str] = "track"
     name: str
     system: System
     dt: float
@@ -113,15 +114,13 @@ class Job:
                 x=error.x,
             ) from error
         if len(stages) > 1:  # it may have been interrupted in an early one
-            solution = dataclasses.replace(solution, cost=self.cost().value(solution.trajectory))
+            whole = Problem(self.step, self.cost(), self.start)
+            solution = dataclasses.replace(solution, cost=whole.cost.value(solution.trajectory), problem=whole)
         return solution
 
     def ekf(self) -> ExtendedKalmanFilter:
         """The filter with the job's noise."""
-        noise = self._noise()
-        return ExtendedKalmanFilter(
-            self.step, np.diag(noise.process**2), np.diag(noise.measurement**2), gate=noise.gate
-        )
+        return self._noise().ekf(self.step)
 
     def belief(self) -> Belief:
         """The filter's first belief: the start, as uncertain as the job says."""

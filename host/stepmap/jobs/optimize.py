@@ -14,10 +14,11 @@ import stepmap
 from stepmap.archives import read_arrays
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, ModelError
-from stepmap.jobs.job import Job
-from stepmap.jobs.read import RESERVED
+from stepmap.jobs import kinds
+from stepmap.jobs.parts import RESERVED
 from stepmap.jobs.stage import Stage, digest, digest_data, digest_sources, versions
-from stepmap.optimal import Solution
+from stepmap.jobs.task import Outcome, Task
+from stepmap.optimal import Plan, Solution
 from stepmap.report import Picture, Section
 from stepmap.simulation import Simulation, input_units, state_units
 from stepmap.steps import Trajectory
@@ -51,16 +52,19 @@ CAPTIONS = {
 }
 
 
-def stage(job: Job, out: Path) -> Stage:
+def stage(job: Task, out: Path) -> Stage:
     """The stage's folder; its inputs are the job's tables without those of later stages, and the files they name."""
     tables = {name: table for name, table in job.document.items() if name not in RESERVED}
     inputs = {"job": digest_data(tables), "stepmap": digest_sources("stepmap", PARTS)}
     inputs |= {f"file {name}": digest(content) for name, content in job.files.items()}
+    foreign = kinds.source_digest(job.kind)
+    if foreign is not None:
+        inputs["kind"] = foreign
     used = {"stepmap": stepmap.__version__, **versions("casadi", "matplotlib", "numpy")}
     return Stage(NAME, job.name, out, inputs, used)
 
 
-def write(made: Stage, job: Job, solution: Solution, cpu_s: float) -> None:
+def write(made: Stage, job: Task, solution: Outcome, cpu_s: float) -> None:
     """Replaces the stage's folder: solution.npz, summary.json and pictures. Complete if the search converged."""
     with made.replace(complete=solution.status.ok) as folder:
         (folder / "solution.npz").write_bytes(arrays(job, solution))
@@ -70,56 +74,63 @@ def write(made: Stage, job: Job, solution: Solution, cpu_s: float) -> None:
             (folder / name).write_bytes(content)
 
 
-def earlier(made: Stage, job: Job) -> Trajectory:
+def earlier(made: Stage, job: Task) -> Trajectory:
     """The trajectory that an earlier run left in the stage's folder, to go on from."""
-    return result(made, job)[0]
+    return result(made, job).trajectory
 
 
-def result(made: Stage, job: Job) -> tuple[Trajectory, Array]:
-    """Trajectory and gains in the stage's folder."""
+def result(made: Stage, job: Task) -> Plan:
+    """The plan in the stage's folder."""
     path = made.folder / "solution.npz"
     try:
-        found = read_arrays(path, ("x", "u", "gains"))
+        found = read_arrays(path, ("t", "x", "u", "gains", "x_ref", "u_ref"))
     except (OSError, DamagedError) as error:
         raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
-    x, u, gains = found["x"], found["u"], found["gains"]
+    t, x, u = found["t"], found["x"], found["u"]
     if x.shape != (job.steps + 1, job.step.nx) or u.shape != (job.steps, job.step.nu):
         raise ModelError(f"the result in {path} is of another system or horizon; run without it first")
-    return Trajectory(job.t, x, u), gains
+    return Plan(Trajectory(t, x, u), found["gains"], Trajectory(t, found["x_ref"], found["u_ref"]))
 
 
-def arrays(job: Job, solution: Solution) -> bytes:
+def arrays(job: Task, solution: Outcome) -> bytes:
     """solution.npz; docs/jobs.md describes each entry."""
-    cost, trajectory = job.cost(), solution.trajectory
+    plan = solution.plan
     out = io.BytesIO()
-    np.savez(
-        out,
-        t=trajectory.t,
-        x=trajectory.x,
-        u=trajectory.u,
-        gains=solution.gains,
-        multipliers=Simulation(job.step, trajectory).multipliers,
-        x_ref=cost.x_ref,
-        u_ref=cost.u_ref,
-        Q=cost.Q,
-        R=cost.R,
-        Qf=cost.Qf,
+    content: dict[str, Any] = dict(
+        t=plan.trajectory.t,
+        x=plan.trajectory.x,
+        u=plan.trajectory.u,
+        gains=plan.gains,
+        multipliers=Simulation(job.step, plan.trajectory).multipliers,
+        x_ref=plan.reference.x,
+        u_ref=plan.reference.u,
+        **_weights(solution),
         cost=np.array(solution.cost),
         state_names=np.array(job.step.state_names),
         input_names=np.array(job.step.input_names),
         constraint_names=np.array(job.system.constraint_names, dtype=np.str_),
     )
+    np.savez(out, **content)
     return out.getvalue()
 
 
-def summary(made: Stage, job: Job, solution: Solution, cpu_s: float) -> dict[str, Any]:
+def _weights(solution: Outcome) -> dict[str, Array]:
+    """Those of the cost, where a tracking cost was what the search was for."""
+    if not isinstance(solution, Solution) or solution.problem is None:
+        return {}
+    cost = solution.problem.cost
+    return {"Q": cost.Q, "R": cost.R, "Qf": cost.Qf}
+
+
+def summary(made: Stage, job: Task, solution: Outcome, cpu_s: float) -> dict[str, Any]:
     """summary.json; docs/jobs.md describes each entry."""
     step, system = job.step, job.system
-    simulation = Simulation(step, solution.trajectory)
+    simulation = Simulation(step, solution.plan.trajectory)
     forces, gaps = simulation.multipliers, np.abs(simulation.gaps)
     return {
         "format": FORMAT,
         "job": job.name,
+        "kind": job.kind,
         "system": system.name,
         "parameters": {p.name: p.value for p in system.parameters},
         "dt": job.dt,
@@ -143,20 +154,21 @@ def summary(made: Stage, job: Job, solution: Solution, cpu_s: float) -> dict[str
     }
 
 
-def taken(solution: Solution) -> int:
+def taken(solution: Outcome) -> int:
     """Steps the search took; the last entry of a history may be the test that ends it."""
     return sum(entry.length > 0 for entry in solution.history)
 
 
-def draw(job: Job, solution: Solution) -> dict[str, Figure]:
+def draw(job: Task, solution: Outcome) -> dict[str, Figure]:
     """Figures by name; CAPTIONS says what each shows."""
     from stepmap import plots  # matplotlib takes longer to load than most jobs take to solve
 
-    cost, simulation = job.cost(), Simulation(job.step, solution.trajectory)
+    plan = solution.plan
+    simulation = Simulation(job.step, plan.trajectory)
     drawn = {
-        "path": plots.path(simulation, cost.x_ref),
-        "tracking": plots.tracking(simulation, cost.x_ref),
-        "inputs": plots.commands(simulation, cost.u_ref),
+        "path": plots.path(simulation, plan.reference.x),
+        "tracking": plots.tracking(simulation, plan.reference.x),
+        "inputs": plots.commands(simulation, plan.reference.u),
         "convergence": plots.convergence(solution.history),
     }
     if job.step.nc:
@@ -178,9 +190,9 @@ def section(heading: str, text: str, figures: Sequence[tuple[str, str]], drawn: 
     return Section(heading, text, figures, pictures)
 
 
-def key_figures(job: Job, solution: Solution, cpu_s: float) -> list[tuple[str, str]]:
+def key_figures(job: Task, solution: Outcome, cpu_s: float) -> list[tuple[str, str]]:
     """(name, value) of what tells a good result from a bad one."""
-    simulation = Simulation(job.step, solution.trajectory)
+    simulation = Simulation(job.step, solution.plan.trajectory)
     slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history else ""
     rows = [
         ("horizon", f"{job.steps * job.dt:g} s in {job.steps} steps of {job.dt:.6g} s"),

@@ -10,8 +10,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
+from stepmap.estimate import ExtendedKalmanFilter
 from stepmap.mechanics import System
 from stepmap.optimal import SoftLimit
+from stepmap.steps import VariationalStep
 from stepmap.toml.tables import Table, nearest
 
 LIMIT = ("low", "high", "weight")
@@ -157,6 +159,10 @@ class Noise:
     measurement: Array
     start: Array
     gate: float | None
+
+    def ekf(self, step: VariationalStep) -> ExtendedKalmanFilter:
+        """The filter on a step map with this noise."""
+        return ExtendedKalmanFilter(step, np.diag(self.process**2), np.diag(self.measurement**2), gate=self.gate)
 
 
 def read_noise(table: Table, states: Names, channels: Names) -> Noise:

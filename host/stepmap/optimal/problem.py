@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from stepmap.arrays import Array, vector
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.cost import TrackingCost
+from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
 from stepmap.steps.protocol import StepMap, Trajectory
-from stepmap.steps.variational import VariationalStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +62,7 @@ class Problem:
         t = self.step.dt * np.arange(self.cost.horizon + 1)
         if self.guess is not None:
             return Trajectory(t, self.guess.x, self.guess.u)
-        n, held = self.cost.horizon, np.zeros(self.step.nu)
-        if isinstance(self.step, VariationalStep):  # its inputs end with the next rho; those of others are rates
-            held[self.step.nu - self.step.nk :] = self.step.unpack(self.start).rho
+        n, held = self.cost.horizon, held_input(self.step, self.start, np.zeros(self.step.nu))
         return Trajectory(t, np.tile(self.start, (n + 1, 1)), np.tile(held, (n, 1)))
 
 
@@ -101,13 +100,26 @@ class Iteration(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best trajectory found, its stabilizing gains (N, nu, nx), its cost, and how it was found."""
+    """The best trajectory found, its stabilizing gains (N, nu, nx), its cost, and how it was found.
+
+    ``gains`` are those of the search, for the weights of its cost; ``plan`` has those that go to a board.
+    """
 
     status: Status
     trajectory: Trajectory
     gains: Array
     cost: float
     history: tuple[Iteration, ...] = field(default=())
+    problem: Problem | None = None  # what it solves
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The trajectory with gains whose last one can be held, and its reference."""
+        if self.problem is None:
+            return Plan(self.trajectory, self.gains, self.trajectory)
+        step, cost = self.problem.step, self.problem.cost
+        gains = gains_with_steady_end(step, self.trajectory, cost.Q, cost.R, self.gains)
+        return Plan(self.trajectory, gains, Trajectory(self.trajectory.t, cost.x_ref, cost.u_ref))
 
     def require(self) -> Solution:
         """Itself when converged; raises ConvergenceError otherwise."""

@@ -106,7 +106,7 @@ def optimize(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    return Solution(status, at.trajectory, at.K, at.cost, tuple(history))
+    return Solution(status, at.trajectory, at.K, at.cost, tuple(history), problem)
 
 
 def _start(problem: Problem) -> Point:

@@ -1,0 +1,83 @@
+"""Tables that jobs of every kind have: the system, the time, the start."""
+
+from __future__ import annotations
+
+import inspect
+
+from stepmap import systems
+from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError, ModelError
+from stepmap.mechanics import System
+from stepmap.simulation import start_pose
+from stepmap.toml.tables import Table, nearest
+
+RESERVED = ("codegen", "board", "bench")  # of later stages, which read and check them
+SHARED = ("job", *RESERVED)  # that a job of any kind may have
+MOST_STEPS = 1_000_000  # more than any search could take, and little enough to be kept in memory
+WHOLE = 1e-9  # how far duration/dt may be from a whole number
+
+
+def read_system(table: Table) -> System:
+    """The system of the catalog that [system] names, with its arguments."""
+    table.need("name", f"one of {', '.join(systems.names())}")
+    name = table.text("name")
+    if name not in systems.names():
+        raise table.error(f"no system is called {name!r}; {nearest(name, systems.names())}", "name")
+    known = inspect.signature(systems.maker(name)).parameters
+    table.only(("name", *known), "argument")
+    arguments = {key: table.like(key, known[key].default) for key in table if key != "name"}
+    try:
+        system = systems.get(name, **arguments)
+    except ModelError as error:
+        raise table.error(str(error)) from None
+    if not (system.inputs or system.kinematic):
+        raise table.error(f"{system.name!r} has no force input and no kinematic coordinate to be moved by")
+    return system
+
+
+def read_time(table: Table) -> tuple[float, int]:
+    """dt [s] and the number of steps."""
+    table.only(("dt", "duration", "steps"))
+    table.need("dt", "the time step [s]")
+    dt = table.number("dt", unit="seconds")
+    if not dt > 0:
+        raise table.error(f"must be positive, got {dt:g}", "dt")
+    if ("duration" in table) == ("steps" in table):
+        raise table.error("give either duration [s] or steps")
+    if "steps" in table:
+        steps = table.whole("steps")
+        if steps < 1:
+            raise table.error(f"the horizon must have at least one step, got {steps}", "steps")
+        if steps > MOST_STEPS:
+            raise table.error(f"the horizon may have {MOST_STEPS} steps at most, got {steps}", "steps")
+        return dt, steps
+    duration = table.number("duration", unit="seconds")
+    count = duration / dt
+    if count > MOST_STEPS:
+        raise table.error(f"the horizon may have {MOST_STEPS} steps at most, this is {count:.4g}", "duration")
+    steps = round(count)
+    if steps < 1:
+        raise table.error(f"the horizon must have at least one step of {dt:g} s, got {duration:g} s", "duration")
+    if abs(count - steps) > WHOLE * max(1.0, count):
+        raise table.error(
+            f"must be a whole number of steps: {duration:g} s is {count:.9g} steps of {dt:.9g} s", "duration"
+        )
+    return dt, steps
+
+
+def read_start(table: Table, system: System) -> Array:
+    """q̄ at the start: the system's own, with what the job names; on the constraints, or put there if it asks for it."""
+    names = [c.name for c in system.coordinates]
+    table.only((*names, "satisfy"), "coordinate")
+    wanted = {c.name: table.number(c.name, unit=c.unit) for c in system.coordinates if c.name in table}
+    try:
+        if table.flag("satisfy"):
+            return start_pose(system, wanted)
+        pose = system.configuration(wanted)
+        system.require_on_constraints(pose)
+    except ConvergenceError as error:
+        raise table.error(str(error), "satisfy") from None
+    except ModelError as error:
+        reason = str(error).partition(";")[0]
+        raise table.error(f"{reason}; give coordinates that agree, or satisfy = true") from None
+    return pose

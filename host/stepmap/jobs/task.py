@@ -1,0 +1,71 @@
+"""What a job of any kind is to the stages after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
+
+from stepmap.arrays import Array
+from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.jobs.weights import Noise
+from stepmap.mechanics import System
+from stepmap.optimal import Iteration, Plan, Status
+from stepmap.optimal.projection import Monitor
+from stepmap.steps import Trajectory, VariationalStep
+
+
+class Outcome(Protocol):
+    """What a search ends in: a plan, and how it was found. A ``stepmap.Solution`` is one."""
+
+    @property
+    def status(self) -> Status: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def history(self) -> tuple[Iteration, ...]: ...
+
+    def require(self) -> Self:
+        """Itself when the search converged; raises ConvergenceError otherwise."""
+
+
+class Task(Protocol):
+    """A job file as read and checked by its kind; nothing is compiled before ``step`` is asked for."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def system(self) -> System: ...
+    @property
+    def step(self) -> VariationalStep: ...
+    @property
+    def dt(self) -> float: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def pose(self) -> Array:
+        """q̄ at the start."""
+
+    @property
+    def noise(self) -> Noise | None:
+        """Standard deviations for the filter; code is generated for jobs that have them."""
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """All tables as read, those of later stages too."""
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Contents of the files that the job names, which decide its result too."""
+
+    def build(self) -> None:
+        """Compiles all that ``solve`` needs, or loads it from the cache, so that the search itself can be timed."""
+
+    def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> Outcome:
+        """The best plan found. With a ``guess``, such as the result of a search that ended early, it begins there."""
+
+    def ekf(self) -> ExtendedKalmanFilter:
+        """The filter with the job's noise."""
