@@ -58,7 +58,7 @@ def generate(
     """
     with working("reading the job"):
         job, solved = _load(file, build)
-        choices = _choices(file, scalar, word, newton, form, board)
+        choices = _choices(job, scalar, word, newton, form, board)
         require_counts(job.system, choices.options.board)
         generation.require(job, choices)
         stage = generation.stage(job, solved, choices, build, _place(out))
@@ -66,23 +66,37 @@ def generate(
     if skip:
         console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)
         return
-    if not check:
-        if out is not None:
-            generation.require_own(stage.folder)
-        stage.prepare()
+    if check:
+        _require_fresh(job, solved, stage, choices)
+        return
+    if out is not None:
+        generation.require_own(stage.folder)
+    write_controller(job, solved, stage, choices)
+
+
+def write_controller(job: Job, solved: Stage, stage: Stage, choices: Choices) -> None:
+    """Makes the stage ``generate`` of a job, and what comes before it; prints what was made."""
+    require_counts(job.system, choices.options.board)
+    generation.require(job, choices)
+    stage.prepare()
     plan = solution(job, solved)
     begin = time.monotonic()
     with working("measuring ranges, choosing formats"):
         made = generation.controller(job, plan, choices)
-    if check:
-        wrong = generation.stale(stage.folder, made) + generation.stale_manifest(stage)
-        if wrong:
-            raise StaleError(stage.folder, wrong)
-        console().print(f"up to date: {stage.folder}", soft_wrap=True)
-        return
     generation.write(stage, made)
     rows = [*key_figures(made), ("time", f"{time.monotonic() - begin:.1f} s"), ("written", str(stage.folder))]
     console().print(figures(rows, title=job.name))
+
+
+def _require_fresh(job: Job, solved: Stage, stage: Stage, choices: Choices) -> None:
+    """Raises where the stage's folder is not what would be written now."""
+    plan = solution(job, solved)
+    with working("measuring ranges, choosing formats"):
+        made = generation.controller(job, plan, choices)
+    wrong = generation.stale(stage.folder, made) + generation.stale_manifest(stage)
+    if wrong:
+        raise StaleError(stage.folder, wrong)
+    console().print(f"up to date: {stage.folder}", soft_wrap=True)
 
 
 def ranges(
@@ -99,7 +113,7 @@ def ranges(
     """
     with working("reading the job"):
         job, solved = _load(file, build)
-        asked = _choices(file, Scalar.FIXED32, word, newton, None, None)
+        asked = _choices(job, Scalar.FIXED32, word, newton, None, None)
         generation.require(job, asked)
         choices = replace(asked, options=replace(asked.options, form=None, board=None, study=True))
         if save is not None:
@@ -210,7 +224,7 @@ def _place(out: Path | None) -> Path | None:
 
 
 def _choices(
-    file: Path,
+    job: Job,
     scalar: Scalar | None,
     word: int | None,
     newton: int | None,
@@ -218,7 +232,7 @@ def _choices(
     board: BoardName | None,
 ) -> Choices:
     name = None if board is None else board.value
-    read = generation.read_choices(file)
+    read = generation.choices_in(job.root)
     return generation.with_options(read, scalar=scalar, word=word, newton=newton, form=form, board=name)
 
 

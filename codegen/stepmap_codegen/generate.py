@@ -44,12 +44,12 @@ class Choices:
 
 
 def read_choices(file: Path) -> Choices:
-    """The table [codegen] of a job file; raises JobError with the line of what is wrong."""
+    """The table [codegen] of a job file that is not loaded; of one that is, ``choices_in(job.root)``."""
     return choices_in(read(file))
 
 
 def choices_in(root: Table) -> Choices:
-    """The table [codegen] of a job's outermost table."""
+    """The table [codegen] of a job's outermost table; raises JobError with the line of what is wrong."""
     table = root.table("codegen")
     table.only(KEYS)
     usual = Options()

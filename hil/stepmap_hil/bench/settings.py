@@ -30,8 +30,12 @@ class BenchSettings:
 
 
 def read_settings(file: Path) -> BenchSettings:
-    """The table [bench] of a job file; raises JobError with the line of what is wrong."""
-    root = read(file)
+    """The table [bench] of a job file that is not loaded; of one that is, ``settings_in(job.root)``."""
+    return settings_in(read(file))
+
+
+def settings_in(root: Table) -> BenchSettings:
+    """The table [bench] of a job's outermost table; raises JobError with the line of what is wrong."""
     table = root.table("bench")
     table.only(("sensor", "substeps", "jitter", "latency", "plant"))
     usual = BenchSettings()

@@ -27,7 +27,7 @@ from stepmap_hil.bench import execute as running
 from stepmap_hil.bench.facts import early_facts, facts
 from stepmap_hil.bench.operator import Terminal, Unattended
 from stepmap_hil.bench.priority import keep_time
-from stepmap_hil.bench.settings import read_settings
+from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.bench.setup import Rig, Source
 from stepmap_hil.commands.progress import part_done, progress
 from stepmap_hil.faults.spec import offered as by_hand_faults
@@ -104,7 +104,7 @@ def bench(
 
     with working("reading the job"):
         job = jobs.load(file)
-        settings = read_settings(file)
+        settings = settings_in(job.root)
         if sensor is not None:
             settings = replace(settings, sensor=sensor.value)
         if place_of_runs is not None:
@@ -120,7 +120,7 @@ def bench(
             require_port(port)
         timing = "realtime" if place.real else mode.value
         ticks = job.steps if seconds is None else _ticks(seconds, job.dt)
-    controller, generated, source = controller_of(job, file, build)
+    controller, generated, source = controller_of(job, build)
     secret_file = key or (own_key(build / job.name) if port is None else keys.default_path())
     secret = keys.read(secret_file)
     made, program = firmware(job, generated, building.Choices(board_name, secret_file), secret, build)
@@ -229,10 +229,10 @@ def _kept(build: Path, place: Path | None, board: str, about: Mapping[str, Any])
         raise
 
 
-def controller_of(job: Job, file: Path, build: Path) -> tuple[Controller, Stage, Source]:
+def controller_of(job: Job, build: Path) -> tuple[Controller, Stage, Source]:
     """The controller of a job, its code written if it has changed."""
     solved = optimum.stage(job, build)
-    choices = generation.read_choices(file)
+    choices = generation.choices_in(job.root)
     plan = solution(job, solved)
     stage = generation.stage(job, solved, choices, build)
     with stage.making() as needed:
@@ -242,7 +242,7 @@ def controller_of(job: Job, file: Path, build: Path) -> tuple[Controller, Stage,
                 generation.write(stage, made)
         else:
             made = generation.load(stage, job, choices)
-    return made, stage, Source(file.read_bytes(), {**job.files, **choices.files}, plan.trajectory, plan.gains)
+    return made, stage, Source(job.root.source, {**job.files, **choices.files}, plan.trajectory, plan.gains)
 
 
 def firmware(

@@ -12,7 +12,7 @@ from stepmap import jobs
 from stepmap.cli.output import console, working
 from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.priority import keep_time
-from stepmap_hil.bench.settings import read_settings
+from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.commands.bench import controller_of, firmware, own_key
 from stepmap_hil.firmware import build as building
 from stepmap_hil.runs.log import MOST_SEED
@@ -32,9 +32,10 @@ def robot(
     from stepmap_hil.bench.emulated_robot import EmulatedRobot
 
     with working("reading the job"):
-        job, settings = jobs.load(file), read_settings(file)
+        job = jobs.load(file)
+        settings = settings_in(job.root)
         require_counts(job.system, "native")
-    controller, generated, _ = controller_of(job, file, build)
+    controller, generated, _ = controller_of(job, build)
     key = own_key(build / job.name)
     _, program = firmware(job, generated, building.Choices("native", key), keys.read(key), build)
     place = rig or build / job.name / "rig.toml"

@@ -12,7 +12,7 @@ from stepmap.cli.output import Screen, complain, console, figures, plain, workin
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap_codegen import generate as generation
-from stepmap_codegen.commands import generate
+from stepmap_codegen.commands import write_controller
 from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.boards import SerialBoard
 from stepmap_hil.firmware import build as building
@@ -27,11 +27,12 @@ def generated_code(file: Path, out: Path, board: str | None = None) -> tuple[Job
     with working("reading the job"):
         job = jobs.load(file)
         require_counts(job.system, board)
-        choices = generation.read_choices(file)
-        made = generation.stage(job, optimum.stage(job, out), choices, out)
+        choices = generation.choices_in(job.root)
+        solved = optimum.stage(job, out)
+        made = generation.stage(job, solved, choices, out)
         ready = made.unchanged()
     if not ready:
-        generate(file, build=out)
+        write_controller(job, solved, made, choices)
     return job, made
 
 

@@ -19,6 +19,7 @@ from stepmap.mechanics import System
 from stepmap.optimal import Problem, SoftLimit, Solution, TrackingCost, homotopy
 from stepmap.optimal.projection import Method, Monitor
 from stepmap.steps import Trajectory, VariationalStep, discretize
+from stepmap.toml.tables import Table
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,13 @@ class Job:
     limits: tuple[SoftLimit, ...]
     solver: Solver
     noise: Noise | None
-    document: Mapping[str, Any]  # all tables as read, those of later stages too
+    root: Table  # all tables as read, those of later stages too, with their lines
     files: Mapping[str, bytes]  # contents of the files it names
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """All tables as plain data."""
+        return self.root.entries
 
     @property
     def t(self) -> Array:

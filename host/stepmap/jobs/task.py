@@ -12,6 +12,7 @@ from stepmap.mechanics import System
 from stepmap.optimal import Iteration, Plan, Status
 from stepmap.optimal.projection import Monitor
 from stepmap.steps import Trajectory, VariationalStep
+from stepmap.toml.tables import Table
 
 
 class Outcome(Protocol):
@@ -54,8 +55,12 @@ class Task(Protocol):
         """Standard deviations for the filter; code is generated for jobs that have them."""
 
     @property
+    def root(self) -> Table:
+        """All tables as read, with their lines; later stages read theirs from it."""
+
+    @property
     def document(self) -> Mapping[str, Any]:
-        """All tables as read, those of later stages too."""
+        """All tables as plain data."""
 
     @property
     def files(self) -> Mapping[str, bytes]:

@@ -49,7 +49,7 @@ def read(root: Table, name: str) -> Job:
         limits=read_limits(root.table("limits"), states, inputs),
         solver=_solver(root.table("solver")),
         noise=read_noise(root.table("noise"), states, channel_names(system)) if "noise" in root else None,
-        document=root.entries,
+        root=root,
         files=files,
     )
 

@@ -40,7 +40,7 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table and where it stands; ``lines`` holds the line of every key of the file.
+    """A table and where it stands; ``lines`` holds the line of every key of the file, ``source`` the file's content.
 
     A table names files relative to its own. One that came from elsewhere names none of this computer: its files are
     those ``attached`` to it.
@@ -51,6 +51,7 @@ class Table:
     path: Key
     entries: Mapping[str, Any]
     attached: Mapping[str, bytes] | None = None
+    source: bytes = b""
 
     def __contains__(self, name: str) -> bool:
         return name in self.entries
@@ -214,7 +215,7 @@ def _parse(content: bytes, file: str, attached: Mapping[str, bytes] | None) -> T
         entries = tomllib.loads(text)
     except ValueError as error:  # also of a number with too many digits
         raise _syntax(str(error), file, text) from None
-    table = Table(file, find_lines(text), (), entries, attached)
+    table = Table(file, find_lines(text), (), entries, attached, content)
     for path, value in _floats(entries):
         if not isfinite(value):
             raise table.error(f"must be finite, got {value}", *path)
