@@ -19,19 +19,37 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.optimal import Plan
 from stepmap_codegen import generate as generation
-from stepmap_codegen.controller import Controller, Design
+from stepmap_codegen.controller import Controller, Design, Options
 from stepmap_codegen.emit.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
 from stepmap_codegen.emit.source import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
+from stepmap_codegen.lower.controller import Settings
 from stepmap_codegen.precision.assign import WORDS
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
 Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]
+JOB_SAYS = "unless [codegen] of the job says otherwise]"
 Word = Annotated[
-    int | None, typer.Option(min=WORDS[0], max=WORDS[-1], help="Bits of a fixed-point number. Usually 32.")
+    int | None,
+    typer.Option(
+        metavar="BITS",
+        min=WORDS[0],
+        max=WORDS[-1],
+        help=f"Length of a fixed-point number. [default: {Options().word}, {JOB_SAYS}",
+    ),
 ]
-Newton = Annotated[int | None, typer.Option(min=1, max=10, help="Newton iterations of the map. Usually 2.")]
-ScalarOption = Annotated[Scalar | None, typer.Option(help="What to compute with. Usually fixed32.")]
+Newton = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=10,
+        help=f"Newton iterations per step of the map. [default: {Settings().newton}, {JOB_SAYS}",
+    ),
+]
+ScalarOption = Annotated[
+    Scalar | None, typer.Option(help=f"Type of numbers. [default: {Options().scalar.value}, {JOB_SAYS}")
+]
 BoardName = Enum("BoardName", {name: name for name in BOARDS}, type=str)  # type: ignore[misc]
 BoardOption = Annotated[BoardName | None, typer.Option(help="Refuse what does not fit this board's memory.")]
 
@@ -41,10 +59,12 @@ def generate(
     scalar: ScalarOption = None,
     word: Word = None,
     newton: Newton = None,
-    form: Annotated[Form | None, typer.Option(help="Straight-line code or tables. Usually what fits.")] = None,
+    form: Annotated[
+        Form | None, typer.Option(help=f"Straight-line code or tables. [default: what fits the board, {JOB_SAYS}")
+    ] = None,
     board: BoardOption = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder to write; usually FOLDER/<job>/generate.")
+        Path | None, typer.Option(metavar="DIR", help="The folder to write. [default: FOLDER/<job>/generate]")
     ] = None,
     build: Build = Path("build"),
     check: Annotated[
@@ -103,7 +123,9 @@ def ranges(
     file: JobFile,
     word: Word = None,
     newton: Newton = None,
-    block: Annotated[str | None, typer.Option(help="Show every line of this block instead.")] = None,
+    block: Annotated[
+        str | None, typer.Option(metavar="BLOCK", help="Show every operation of this block instead.")
+    ] = None,
     save: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the table to a file, too.")] = None,
     build: Build = Path("build"),
 ) -> None:

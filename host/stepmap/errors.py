@@ -6,7 +6,21 @@ from typing import Any
 
 
 class StepmapError(Exception):
-    """Base of all errors raised on purpose by stepmap."""
+    """Base of all errors raised on purpose by stepmap.
+
+    The text says what is wrong; ``cause``, where there is one, says why, and ``hint`` what to do. The command line
+    prints each as a line of its own.
+    """
+
+    cause = ""
+    hint = ""
+
+    def __init__(self, *arguments: object, cause: str = "", hint: str = "") -> None:
+        super().__init__(*arguments)
+        if cause:
+            self.cause = cause
+        if hint:
+            self.hint = hint
 
 
 class ModelError(StepmapError, ValueError):

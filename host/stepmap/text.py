@@ -1,8 +1,22 @@
-"""Texts from elsewhere, made fit to be printed."""
+"""Texts from elsewhere, made fit to be printed, and words that were meant."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Collection
+from difflib import get_close_matches
+
+
+def nearest_word(word: str, known: Collection[str]) -> str | None:
+    """The known word that a misspelled one is most like, or None where it is like none."""
+    close = get_close_matches(word, known, n=1, cutoff=0.5 if len(word) < 3 else 0.6)
+    return close[0] if close else None
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """ "did you mean 'dt'? " where a known word is near, else nothing."""
+    near = nearest_word(word, known)
+    return f"did you mean {near!r}? " if near is not None else ""
 
 
 def printable(text: str, *, lines: bool = False) -> str:

@@ -49,7 +49,7 @@ def test_a_sensor_that_is_unplugged_ends_the_run_safely(sensor: str, told: str, 
         code, table, complaints = made.end()
         assert made.family() == []
     assert code == 1
-    assert f"stepmap: error: the run ended early: {told}. Check its" in complaints
+    assert f"error: the run ended early: {told}. Check its" in complaints
     assert "Traceback" not in complaints
     assert "as expected: stopped, stop_command" in table
     recording = built / "suspended_mass" / "bench" / "run.mcap"
@@ -212,7 +212,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def check_aborted(build: Path, code: int, complaints: str, why: str) -> None:
     """The robot was stopped, and what was recorded until then can be read."""
     assert code == 1
-    assert f"stepmap: error: the run ended early: the recording could not go on: {why}" in complaints
+    assert f"error: the run ended early: the recording could not go on: {why}" in complaints
     assert "Traceback" not in complaints
     left = story(build / "suspended_mass" / "aborted.mcap")
     assert 10 < len(left.closed.rows) < 300

@@ -48,7 +48,7 @@ def test_a_run_that_is_terminated_stops_the_robot(number: signal.Signals, built:
         code, _, complaints = made.end()
         wait_for(lambda: made.family() == [], "nothing of it is left")
     assert (code, "Traceback" in complaints) == (1, False), complaints
-    assert complaints.splitlines()[-1].startswith("stepmap: error: terminated")
+    assert complaints.splitlines()[-1].startswith("error: terminated")
     assert "aborted.mcap" in complaints
     check_left(folder, there)
 

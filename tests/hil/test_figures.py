@@ -154,7 +154,7 @@ def test_the_bench_is_run_where_there_is_no_recording(
 
 def test_a_bench_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def bench(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(command, 1, "", "stepmap: error: fakenect is not there\n")
+        return subprocess.CompletedProcess(command, 1, "", "error: fakenect is not there\n")
 
     monkeypatch.setattr(paper_figures.subprocess, "run", bench)
     monkeypatch.chdir(tmp_path)

@@ -129,7 +129,7 @@ def test_the_command_refuses_it_in_a_line(tmp_path: Path) -> None:
     path = whole().run(job=str(tmp_path / "pyproject"), stepmap=ESCAPE).write(tmp_path / "run.mcap")
     done = report(path)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"stepmap: error: {path} is damaged: its job is ")
+    assert done.stderr.startswith(f"error: {path} is damaged: its job is ")
     assert done.stderr.count("\n") == 1
     assert victim.read_text() == "mine"
 

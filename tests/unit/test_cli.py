@@ -138,13 +138,23 @@ def test_report(tmp_path: Path) -> None:
         ("nothing", "No such command 'nothing'"),
         ("simulat pendulum", "Did you mean 'simulate'?"),
         ("simulate", "Missing argument 'SYSTEM'"),
+        ("bnch", "Did you mean 'bench'? See stepmap --help."),
         ("simulate nothing", "the catalog has cart_pendulum,"),
+        ("simulate suspended_mas", "no system is called 'suspended_mas'; did you mean 'suspended_mass'?"),
         ("simulate pendulum --colour", "No such option"),
-        ("simulate pendulum --dt soon", "--dt"),
+        ("simulate pendulum --step 3", "Did you mean '--steps'? See stepmap simulate --help."),
+        ("simulate pendulum --dt soon", "--dt: expected a number"),
+        ("bench job.toml --seed -1", "--seed: must be at least 0"),
+        ("bench job.toml --board stm32f4", "--board: 'stm32f4' is not one of 'native', 'stm32f405', 'stm32f100'"),
+        ("bench job.toml --board stm32f4", "Did you mean 'stm32f405'? See stepmap bench --help."),
+        ("bench job.toml --sensor kinec", "Did you mean 'kinect'?"),
+        ("build job.toml", "Give one of stm32f405, stm32f100, native, esp32, esp32c3."),
+        ("generate job.toml --word 3", "--word: must be at least 16"),
+        ("figure fgi3", "no figure is called 'fgi3'; did you mean 'fig3'?"),
         ("simulate pendulum --dt 0", "dt: must be"),
         ("simulate pendulum --dt nan", "dt: must be"),
         ("simulate pendulum --steps 0", "steps: must be at least 1"),
-        ("simulate pendulum --steps 1.5", "--steps"),
+        ("simulate pendulum --steps 1.5", "--steps: expected a whole number"),
         ("simulate pendulum --set colour=1", "takes mass, length, gravity, damping"),
         ("simulate pendulum --set mass", "--set takes NAME=VALUE, for example --set mass=0.2"),
         ("simulate pendulum --set mass=heavy", "--set mass takes a number, got 'heavy'"),
@@ -170,10 +180,11 @@ def test_wrong_usage_is_2_and_one_line(arguments: str, hint: str) -> None:
     result = run(*arguments.split())
     assert result.exit_code == 2
     assert hint in (result.stderr or result.stdout)
-    assert "Traceback" not in result.output
+    assert not any(artefact in result.output for artefact in ("Traceback", "Value error", "Input should"))
     if arguments:
-        assert result.stderr.count("\n") == 1
-        assert result.stderr.startswith("stepmap: error: ")
+        said, *rest = result.stderr.splitlines()
+        assert said.startswith("error: ")
+        assert all(line.startswith("hint: ") for line in rest)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +201,7 @@ def test_a_failed_job_is_1_and_one_line(arguments: str, hint: str) -> None:
     result = run(*arguments.split())
     assert result.exit_code == 1
     assert hint in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert all(line.startswith(("error: ", "hint: ")) for line in result.stderr.splitlines())
     assert "Traceback" not in result.output
 
 
@@ -216,7 +227,7 @@ def test_an_interrupt_inside_code_from_a_string_is_1(tmp_path: Path) -> None:
     (tmp_path / "started.py").write_text(INTERRUPTED_IN_TEXT)
     words = [sys.executable, "-m", "started", "text"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert (ended.returncode, ended.stderr) == (1, "stepmap: error: interrupted\n")
+    assert (ended.returncode, ended.stderr) == (1, "error: interrupted\n")
 
 
 def test_an_interrupt_is_1_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +237,7 @@ def test_an_interrupt_is_1_and_leaves_nothing(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "replace", interrupt)
     result = run("simulate", "pendulum", "--steps", "5", "--json", str(tmp_path / "run.json"))
     assert result.exit_code == 1
-    assert result.stderr == "stepmap: error: interrupted\n"
+    assert result.stderr == "error: interrupted\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -263,7 +274,7 @@ def test_a_process_that_is_told_to_end_does_so_in_order(name: str, told: str, ti
     (tmp_path / "started.py").write_text(TOLD_TO_END.format(name=name, times=times))
     words = [sys.executable, "-c", UNTROUBLED, sys.executable, "-m", "started", "wait"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "in order\n", f"stepmap: error: {told}\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "in order\n", f"error: {told}\n")
 
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
@@ -305,7 +316,7 @@ def test_help_loads_no_plotting_library() -> None:
 def test_without_a_compiler_it_runs_and_says_so(tmp_path: Path) -> None:
     done = process("simulate", "pendulum", "--steps", "3", CC="no-such-compiler", STEPMAP_CACHE=str(tmp_path))
     assert done.returncode == 0
-    assert done.stderr.startswith("stepmap: warning: no C compiler found")
+    assert done.stderr.startswith("warning: no C compiler found")
     assert done.stderr.count("\n") == 1
 
 
@@ -345,7 +356,7 @@ def test_ctrl_c_while_a_model_is_built(tmp_path: Path) -> None:
     started.send_signal(signal.SIGINT)
     _, errors = started.communicate(timeout=600)
     assert started.returncode == 1
-    assert errors == "stepmap: error: interrupted\n"
+    assert errors == "error: interrupted\n"
     assert not out.exists()
 
 

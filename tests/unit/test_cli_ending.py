@@ -134,4 +134,4 @@ def test_a_signal_while_modules_are_imported(number: signal.Signals, library: st
     if told:  # it had done its work before the signal came
         assert (made.returncode, complaints) == (0, "")
     else:
-        assert (made.returncode, complaints) == (1, f"stepmap: error: {WORDS[number]}\n")
+        assert (made.returncode, complaints) == (1, f"error: {WORDS[number]}\n")

@@ -83,7 +83,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def test_files(job: Path, out: Path) -> None:
-    result = run(job, "--out", out)
+    result = run(job, "--build", out)
     assert result.exit_code == 0, result.output
     folder = out / "try" / "optimize"
     assert {path.name for path in folder.iterdir()} == {"solution.npz", "summary.json", "manifest.json", *PICTURES}
@@ -134,13 +134,13 @@ def stamp(out: Path) -> int:
 
 
 def test_skipped_if_nothing_changed(job: Path, out: Path) -> None:
-    assert run(job, "--out", out).exit_code == 0
+    assert run(job, "--build", out).exit_code == 0
     first = stamp(out)
-    result = run(job, "--out", out)
+    result = run(job, "--build", out)
     assert result.exit_code == 0
     assert result.stdout == f"unchanged, skipped: {out / 'try' / 'optimize'}\n"
     assert stamp(out) == first
-    assert "unchanged" not in run(job, "--out", out, "--force").stdout
+    assert "unchanged" not in run(job, "--build", out, "--force").stdout
     assert stamp(out) != first
 
 
@@ -156,18 +156,18 @@ def test_skipped_if_nothing_changed(job: Path, out: Path) -> None:
     ids=["csv", "job", "damaged", "missing", "comments and later stages"],
 )
 def test_what_is_a_change(job: Path, out: Path, change: object, again: bool) -> None:
-    assert run(job, "--out", out).exit_code == 0
+    assert run(job, "--build", out).exit_code == 0
     assert callable(change)
     change(job.parent)
-    result = run(job, "--out", out)
+    result = run(job, "--build", out)
     assert result.exit_code == 0, result.output
     assert ("unchanged, skipped" not in result.stdout) == again
 
 
 def test_other_sources_are_a_change(job: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(job, "--out", out).exit_code == 0
+    assert run(job, "--build", out).exit_code == 0
     monkeypatch.setattr("stepmap.jobs.optimize.digest_sources", lambda *_: "others")
-    assert "unchanged" not in run(job, "--out", out).stdout
+    assert "unchanged" not in run(job, "--build", out).stdout
 
 
 # failures -----------------------------------------------------------------------------------------------------------
@@ -175,56 +175,56 @@ def test_other_sources_are_a_change(job: Path, out: Path, monkeypatch: pytest.Mo
 
 def test_a_wrong_job_is_2_and_names_the_line(job: Path, out: Path) -> None:
     job.write_text(MASS.replace("dt =", "td ="))
-    result = run(job, "--out", out)
+    result = run(job, "--build", out)
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"stepmap: error: {job}:4: time.td: no key is called 'td'; did you mean 'dt'?")
+    assert result.stderr.startswith(f"error: {job}:4: time.td: no key is called 'td'; did you mean 'dt'?")
     assert result.stderr.count("\n") == 1
     assert not out.exists()
 
 
 def test_a_wrong_csv_is_2_and_names_its_line(job: Path, out: Path) -> None:
     (job.parent / "motion.csv").write_text(MOTION.replace("1,0.2", "1,nan"))
-    result = run(job, "--out", out)
+    result = run(job, "--build", out)
     assert result.exit_code == 2
     assert f"{job.parent / 'motion.csv'}:3: xm: must be finite, got nan" in result.stderr
 
 
 def test_a_missing_job_is_2(out: Path) -> None:
-    result = run("nothing.toml", "--out", out)
+    result = run("nothing.toml", "--build", out)
     assert result.exit_code == 2
-    assert result.stderr == "stepmap: error: nothing.toml: cannot be read: No such file or directory\n"
+    assert result.stderr == "error: nothing.toml: cannot be read: No such file or directory\n"
 
 
 def test_a_search_that_ends_early_is_1_with_the_remedy(job: Path, out: Path) -> None:
     job.write_text(MASS + "[solver]\nmax_iterations = 1\n")
-    result = run(job, "--out", out)
+    result = run(job, "--build", out)
     assert result.exit_code == 1
-    assert result.stderr == f"stepmap: error: optimization {sm.optimal.Status.ITERATIONS}\n"
+    assert result.stderr == f"error: optimization {sm.optimal.Status.ITERATIONS}\n"
     folder = out / "try" / "optimize"
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["status"] == "iterations"
     assert summary["advice"] == str(sm.optimal.Status.ITERATIONS)
     assert (folder / "solution.npz").exists()
     assert json.loads((folder / "manifest.json").read_text())["complete"] is False
-    assert run(job, "--out", out).exit_code == 1  # it is not taken for done
+    assert run(job, "--build", out).exit_code == 1  # it is not taken for done
 
 
 def test_resume_goes_on_from_the_best_trajectory(job: Path, out: Path) -> None:
-    result = run(job, "--out", out, "--resume")
+    result = run(job, "--build", out, "--resume")
     assert result.exit_code == 2
     assert "there is no result to go on from" in result.stderr
-    assert run(job, "--out", out).exit_code == 0
+    assert run(job, "--build", out).exit_code == 0
     summary = out / "try" / "optimize" / "summary.json"
     whole = json.loads(summary.read_text())
     job.write_text(MASS + "[solver]\nmax_iterations = 1\n")
-    assert run(job, "--out", out).exit_code == 1
+    assert run(job, "--build", out).exit_code == 1
     job.write_text(MASS)
-    assert run(job, "--out", out, "--resume").exit_code == 0
+    assert run(job, "--build", out, "--resume").exit_code == 0
     rest = json.loads(summary.read_text())
     assert rest["iterations"] == whole["iterations"] - 1
     assert rest["cost"] == pytest.approx(whole["cost"], rel=1e-12)
     job.write_text(MASS.replace("steps = 40", "steps = 39"))
-    result = run(job, "--out", out, "--resume")
+    result = run(job, "--build", out, "--resume")
     assert result.exit_code == 2
     assert "of another system or horizon" in result.stderr
 
@@ -232,7 +232,7 @@ def test_resume_goes_on_from_the_best_trajectory(job: Path, out: Path) -> None:
 def test_a_guess_that_leads_nowhere_is_1(job: Path, out: Path) -> None:
     (job.parent / "motion.csv").write_text("t,r,xr\n0,1,0\n0.05,0,3\n2,0,3\n")
     job.write_text(MASS + '[solver]\nguess = "reference"\n')
-    result = run(job, "--out", out)
+    result = run(job, "--build", out)
     assert result.exit_code == 1
     assert "leads to no trajectory" in result.stderr
     assert list((out / "try").iterdir()) == []
@@ -241,23 +241,23 @@ def test_a_guess_that_leads_nowhere_is_1(job: Path, out: Path) -> None:
 def test_a_folder_that_cannot_be_written_fails_before_the_work(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs.Job, "solve", lambda *_: pytest.fail("it should not have begun"))
     for folder in ("/dev/null", "/proc"):
-        result = run(job, "--out", folder)
+        result = run(job, "--build", folder)
         assert result.exit_code == 1
         assert folder in result.stderr
         assert result.stderr.count("\n") == 1
 
 
 def test_an_interrupt_while_writing_keeps_the_old_result(job: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(job, "--out", out).exit_code == 0
+    assert run(job, "--build", out).exit_code == 0
     first = stamp(out)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("stepmap.jobs.optimize.render", interrupt)
-    result = run(job, "--out", out, "--force")
+    result = run(job, "--build", out, "--force")
     assert result.exit_code == 1
-    assert result.stderr == "stepmap: error: interrupted\n"
+    assert result.stderr == "error: interrupted\n"
     assert stamp(out) == first
     assert [path.name for path in (out / "try").iterdir()] == ["optimize"]
 
@@ -268,7 +268,7 @@ def test_ctrl_c_saves_the_best_trajectory(tmp_path: Path) -> None:
     job.write_text(ENDLESS)
     terminal, end = pty.openpty()
     started = subprocess.Popen(
-        [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--out", str(out)],
+        [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--build", str(out)],
         preexec_fn=heed_signals,
         stdout=subprocess.PIPE,
         stderr=end,
@@ -310,3 +310,13 @@ def _read_until(terminal: int, wanted: bytes, seconds: float) -> bytes:
             break
         seen += part
     return seen
+
+
+def test_the_old_name_of_an_option_is_taken_with_a_hint(job: Path, out: Path) -> None:
+    result = run(job, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "hint: --out is now called --build; the old name goes with the next release\n"
+    assert (out / "try" / "optimize" / "solution.npz").exists()
+    both = run(job, "--out", out, "--build", out)
+    assert both.exit_code == 2
+    assert "--out is the old name of --build" in both.stderr

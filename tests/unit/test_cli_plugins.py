@@ -94,7 +94,7 @@ def test_help_lists_them_and_warns_of_the_broken(folder: Path) -> None:
         ("number", "expected a typer.Typer or a function, got int"),
     ):
         assert any(f"'{broken}' of plugin-of-test" in line and reason in line for line in done.stderr.splitlines())
-    assert all(line.startswith("stepmap: warning: ") for line in done.stderr.splitlines())
+    assert all(line.startswith("warning: ") for line in done.stderr.splitlines())
 
 
 def test_own_commands_come_first_and_load_nothing(folder: Path) -> None:
@@ -113,5 +113,5 @@ def test_calling_a_broken_one_is_a_failed_job(folder: Path) -> None:
 
 def test_their_errors_are_treated_like_ours(folder: Path) -> None:
     done = call(folder, "mistaken")
-    assert (done.returncode, done.stderr) == (2, "stepmap: error: wrong argument\n")
+    assert (done.returncode, done.stderr) == (2, "error: wrong argument\n")
     assert call(folder, "bench", "--count", "x").returncode == 2

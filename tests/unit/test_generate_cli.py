@@ -250,7 +250,7 @@ def test_check_of_what_is_stale(there: Path, change: Callable[[Path], None], wro
     before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
     result = generate("try.toml", "--out", "code", "--check")
     assert result.exit_code == 1
-    assert result.stderr.startswith("stepmap: error: code is stale: ")
+    assert result.stderr.startswith("error: code is stale: ")
     assert wrong in result.stderr
     assert "generate it again" in result.stderr
     assert result.stderr.count("\n") == 1
@@ -337,7 +337,7 @@ def test_wrong_values_of_the_board_have_a_line(there: Path, key: str, message: s
     Path("try.toml").write_text(f"{JOB}[board]\n{key}\n")
     result = generate("try.toml")
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"stepmap: error: try.toml:{JOB.count(chr(10)) + 2}: {message}")
+    assert result.stderr.startswith(f"error: try.toml:{JOB.count(chr(10)) + 2}: {message}")
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_wrong_values_have_a_line(job: Path, table: str, line: int, message: str
     for command in ("generate", "ranges"):
         result = run(command, job)
         assert result.exit_code == 2
-        assert result.stderr.startswith(f"stepmap: error: {job}:{at}: {message}")
+        assert result.stderr.startswith(f"error: {job}:{at}: {message}")
         assert result.stderr.count("\n") == 1
     assert not Path("build").exists()
 
@@ -405,7 +405,7 @@ def test_ranges_shows_what_does_not_fit(there: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--word", "12"], "Invalid value for '--word'"),
+        (["--word", "12"], "--word: must be at least 16"),
         (["--scalar", "fixed16"], "'fixed16' is not one of 'fixed32', 'float32', 'float64'"),
         (["--board", "uno"], "'uno' is not one of 'stm32f100', 'stm32f405'"),
         (["--form", "rows", "--scalar", "float32"], "rows are for fixed32 with words of 32 bits"),
@@ -434,7 +434,7 @@ def test_a_job_without_noise(job: Path) -> None:
     for command in ("generate", "ranges"):
         result = run(command, job)
         assert result.exit_code == 2
-        assert result.stderr == "stepmap: error: job 'try' has no table [noise]; a filter needs one\n"
+        assert result.stderr == "error: job 'try' has no table [noise]; a filter needs one\n"
 
 
 @pytest.mark.usefixtures("no_search")
@@ -458,7 +458,7 @@ def test_a_word_that_is_too_short(job: Path) -> None:
     job.write_text(JOB.replace("q = 1e-3", "q = 1e-5"))
     result = generate(job, "--word", 16)
     assert result.exit_code == 1
-    assert "stepmap: error: signal 'x_" in result.stderr
+    assert "error: signal 'x_" in result.stderr
     assert "one tick rounds it by" in result.stderr
     assert "use words longer than 16 bits, tighter limits than" in result.stderr
     assert not Path("build/try/generate").exists()
@@ -493,7 +493,7 @@ def test_a_board_that_is_too_small(job: Path) -> None:
 def test_a_folder_that_cannot_be_written_fails_before_the_work(job: Path, out: str) -> None:
     result = generate(job, "--out", out)
     assert result.exit_code == 1
-    assert result.stderr.startswith("stepmap: error: ")
+    assert result.stderr.startswith("error: ")
     assert out.removesuffix("/code") in result.stderr
     assert result.stderr.count("\n") == 1
     assert job.read_text() == JOB
@@ -550,7 +550,7 @@ def test_nothing_is_half_written(there: Path, error: BaseException, monkeypatch:
     monkeypatch.setattr(Path, "write_bytes", fail)
     result = generate("try.toml", "--out", "code", "--newton", 3)
     assert result.exit_code == 1
-    assert result.stderr in ("stepmap: error: [Errno 28] No space left on device\n", "stepmap: error: interrupted\n")
+    assert result.stderr in ("error: [Errno 28] No space left on device\n", "error: interrupted\n")
     assert {path.name: path.read_bytes() for path in (there / "code").iterdir()} == before
     assert {path.name for path in there.iterdir()} == {"try.toml", "build", "code"}
 

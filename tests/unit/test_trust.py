@@ -114,7 +114,7 @@ def test_the_command_says_it_in_a_line(folder: Path) -> None:
     command = [sys.executable, "-m", "stepmap.cli", "simulate", "pendulum", "--steps", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("stepmap: error: the cache folder ")
+    assert done.stderr.startswith("error: the cache folder ")
     assert done.stderr.count("\n") == 1
     found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).output)
     place = next(one for one in found if one["name"] == "cache folder")
@@ -233,7 +233,7 @@ def test_tables_and_messages_show_foreign_texts_as_they_are(capsys: pytest.Captu
     assert "\x07" not in out.getvalue()
     assert "\x1b]" not in out.getvalue()
     complain(HOSTILE)
-    assert capsys.readouterr().err == f"stepmap: error: {SHOWN}\n"
+    assert capsys.readouterr().err == f"error: {SHOWN}\n"
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -243,7 +243,7 @@ def test_file_names_reach_the_terminal_as_they_are(terminal: bool, tmp_path: Pat
         job = tmp_path / f"{name}.toml"
         job.write_text((Path(__file__).parents[2] / "examples" / "pendulum_swingup.toml").read_text())
         environment = {**os.environ, **({"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"} if terminal else {})}
-        command = [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--out", str(tmp_path / "build")]
+        command = [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--build", str(tmp_path / "build")]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == code
         assert printable(name) in done.stdout + done.stderr
@@ -259,7 +259,7 @@ def test_a_job_whose_folder_could_not_have_its_name_is_refused(name: str, tmp_pa
     here = tmp_path / "here"
     here.mkdir()
     (here / name).write_text((Path(__file__).parents[2] / "examples" / "pendulum_swingup.toml").read_text())
-    result = CliRunner().invoke(app, ["optimize", str(here / name), "--out", str(tmp_path / "build")])
+    result = CliRunner().invoke(app, ["optimize", str(here / name), "--build", str(tmp_path / "build")])
     assert result.exit_code == 2
     assert isinstance(jobs_error(here / name), JobError)
     assert [path.name for path in tmp_path.iterdir()] == ["here"]

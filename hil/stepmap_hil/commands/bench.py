@@ -65,21 +65,35 @@ SensorName = Enum("SensorName", {name: name for name in sensors.names()}, type=s
 def bench(
     file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")],
     board: Annotated[
-        BoardName | None, typer.Option(help="The board: a process (as without this option), or an emulated chip.")
+        BoardName | None,
+        typer.Option(
+            help="The board: a process of this computer, or an emulated chip. An ESP32 is not emulated. "
+            "[default: native, or the rig's]"
+        ),
     ] = None,
-    port: Annotated[str | None, typer.Option(help="Serial port of a real board, flashed with this job.")] = None,
-    sensor: Annotated[SensorName | None, typer.Option(help="What sees the plant. Usually as the job says.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of all noise.")] = 1,
+    port: Annotated[
+        str | None, typer.Option(metavar="PORT", help="Serial port of a real board, flashed with this job.")
+    ] = None,
+    sensor: Annotated[
+        SensorName | None, typer.Option(help="What sees the plant. [default: the sensor in [bench] of the job]")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=MOST_SEED, help="Seed of all noise.")] = 1,
     mode: Annotated[Mode, typer.Option(help="As fast as the board goes, or by the clock.")] = Mode.LOCKSTEP,
     seconds: Annotated[
-        float | None, typer.Option(help="How long it runs. Longer than the plan: the end of the plan is held.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Length of the run; beyond the trajectory its end is held. [default: the length of the trajectory]",
+        ),
     ] = None,
     faults: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What goes wrong (TOML); docs/bench.md describes it.")
     ] = None,
-    open_loop: Annotated[bool, typer.Option("--open-loop/--no-open-loop", help="Compare with gains of zero.")] = True,
+    open_loop: Annotated[
+        bool, typer.Option("--open-loop/--no-open-loop", help="Compare with a run of feedforward only.")
+    ] = True,
     key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Key of the board; emulated ones get their own.")
+        Path | None, typer.Option(metavar="FILE", help="Key of the board; an emulated one has its own.")
     ] = None,
     rig_file: Annotated[
         Path | None,
@@ -91,7 +105,7 @@ def bench(
     live: Annotated[bool, typer.Option("--live", help="Show the run in a browser, on this computer only.")] = False,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
     place_of_runs: Annotated[
-        Path | None, typer.Option("--runs", metavar="FOLDER", help="Where runs go; usually <build>/<job>/runs.")
+        Path | None, typer.Option("--runs", metavar="FOLDER", help="Where runs go. [default: FOLDER/<job>/runs]")
     ] = None,
 ) -> None:
     """Run a job on a board that controls a simulated plant; leave a folder in FOLDER/<job>/runs.

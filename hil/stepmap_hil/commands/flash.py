@@ -22,9 +22,11 @@ KEPT = "a schedule uploaded for the same model stays in use; stepmap monitor say
 def flash(
     board: BoardOption,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[JOB]", help="A job file (TOML). Without it, the only one that was built.")
+        Path | None, typer.Argument(metavar="JOB", help="A job file (TOML). [default: the only one that was built]")
     ] = None,
-    port: Annotated[str | None, typer.Option(metavar="PORT", help="A serial device. Usually the only one.")] = None,
+    port: Annotated[
+        str | None, typer.Option(metavar="PORT", help="A serial device. [default: the only adapter]")
+    ] = None,
     image: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Flash this file (.bin) instead of a job's firmware.")
     ] = None,

@@ -12,7 +12,9 @@ from stepmap_hil.wire import key as keys
 
 
 def key(
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the key is, or is to be.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the key is, or is to be. [default: in your settings]")
+    ] = None,
     show: Annotated[bool, typer.Option("--show", help="Say which key there is; make none.")] = False,
 ) -> None:
     """Make the key that a host and its boards share, in a file that only you can read.

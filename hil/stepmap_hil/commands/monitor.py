@@ -24,10 +24,14 @@ REFRESH = 0.1  # s
 
 def monitor(
     port: PortOption,
-    job: Annotated[Path | None, typer.Option(metavar="JOB", help="A job file, to name numbers.")] = None,
+    job: Annotated[
+        Path | None, typer.Option(metavar="JOB", help="A job file, for names and units of the numbers.")
+    ] = None,
     key: KeyOption = None,
     system: SystemOption = 1,
-    seconds: Annotated[float | None, typer.Option(min=0, help="How long. Until Ctrl-C without it.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="How long to watch. [default: until Ctrl-C]")
+    ] = None,
     build: Build = Path("build"),
 ) -> None:
     """Show what a board does: its state and why, the last tick, and how the link does.

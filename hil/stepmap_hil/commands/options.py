@@ -15,9 +15,9 @@ JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML);
 BoardOption = Annotated[BoardName, typer.Option(help="The board; docs/boards.md describes them.")]
 Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]
 KeyOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The key of the board. Usually that of stepmap key.")
+    Path | None, typer.Option(metavar="FILE", help="The key of the board. [default: the one that stepmap key made]")
 ]
-SystemOption = Annotated[int, typer.Option(min=1, max=254, help="MAVLink system id of the board.")]
+SystemOption = Annotated[int, typer.Option(metavar="ID", min=1, max=254, help="MAVLink system id of the board.")]
 RegistryOption = Annotated[bool, typer.Option("--registry", help="Use PlatformIO's own platforms, which it downloads.")]
 PortOption = Annotated[
     str, typer.Option(metavar="PORT", help="A serial device, a pseudo terminal, or socket://HOST:NUMBER.")

@@ -22,7 +22,7 @@ WRITTEN = (".html", ".json", ".png", ".svg")  # how names of a report's files en
 def report(
     run: RunArgument,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to write; usually the recording's folder.")
+        Path | None, typer.Option(metavar="DIR", help="Where to write. [default: the folder of the recording]")
     ] = None,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:

@@ -21,11 +21,13 @@ from stepmap_hil.wire import key as keys
 
 def robot(
     file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")],
-    rig: Annotated[Path | None, typer.Option(metavar="FILE", help="Where its rig file goes.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of the camera's noise.")] = 1,
+    rig: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where its rig file goes. [default: FOLDER/<job>/rig.toml]")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=MOST_SEED, help="Seed of the camera's noise.")] = 1,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
-    """Be a robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism by the clock, a Kinect's frames.
+    """Run an emulated robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism by the clock, a Kinect.
 
     Leaves a rig file, FOLDER/<job>/rig.toml, with which `stepmap bench JOB --rig FILE` finds it as it would a real one.
     """

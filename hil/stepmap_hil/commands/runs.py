@@ -21,7 +21,7 @@ HEADINGS = ("run", "verdict", "ticks", "size", "")
 
 def runs(
     job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="A job file or its name. Usually the jobs of all runs.")
+        str | None, typer.Argument(metavar="JOB", help="A job file or its name. [default: all jobs]")
     ] = None,
     prune: Annotated[
         int | None, typer.Option(metavar="KEEP", min=0, help="Remove all but the newest KEEP runs of each job.")

@@ -112,7 +112,7 @@ def _told(progress: Progress, recording: Path | None) -> Story:
     ]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if run.returncode:
-        raise LinkError(f"the bench gave no recording: {run.stderr.strip().removeprefix('stepmap: error: ')}")
+        raise LinkError(f"the bench gave no recording: {run.stderr.strip().removeprefix('error: ')}")
     progress(0.9, "drawing")
     made = runs.latest(OWN)
     if made is None:

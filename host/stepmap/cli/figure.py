@@ -14,6 +14,7 @@ from stepmap.cli.output import Screen, console, figures
 from stepmap.errors import ModelError
 from stepmap.files import write_whole
 from stepmap.report import Picture, Section, page
+from stepmap.toml.tables import nearest
 
 
 def figure(
@@ -21,16 +22,16 @@ def figure(
     recording: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN]",
-            help="For fig2 and fig4: a run, as stepmap runs lists them, or an .mcap file; usually the "
-            "latest of the main job.",
+            metavar="RUN",
+            help="For fig2 and fig4: a run, as stepmap runs lists them, or an .mcap file. [default: the latest of the "
+            "main job]",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files go.")] = Path("build/figures"),
 ) -> None:
     """Make a published figure: PNG, SVG, its numbers as JSON, and a page that says what was assumed."""
     if name not in published.names():
-        raise ModelError(f"no figure is called {name!r}; there are {', '.join(published.names())}")
+        raise ModelError(f"no figure is called {name!r}; {nearest(name, published.names())}")
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stepmap import jobs
+from stepmap.cli.options import renamed
 from stepmap.cli.output import console, figures, working
 from stepmap.cli.progress import iterations
 from stepmap.jobs import optimize as optimum
@@ -16,20 +17,24 @@ from stepmap.jobs import optimize as optimum
 
 def optimize(
     file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
+    build: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where build folders go. [default: build]")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Do it again even if nothing has changed.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Begin at the trajectory an earlier run left, whatever [solver] says.")
     ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", hidden=True)] = None,
 ) -> None:
     """Optimize the trajectory of a job; leave numbers, gains and pictures in FOLDER/<job>/optimize.
 
     Nothing is done if the result of the same job is there. A search that ends early, or is stopped with Ctrl-C, leaves
     the best trajectory it found and fails; --resume goes on from it.
     """
+    folder = renamed("--out", out, "--build", build) or Path("build")
     with working("reading the job"):
         job = jobs.load(file)
-        stage = optimum.stage(job, out)
+        stage = optimum.stage(job, folder)
         skip = not force and stage.unchanged()
     if skip:
         console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from stepmap import systems
+from stepmap.cli.output import complain
 from stepmap.errors import ModelError
 from stepmap.formula import Formula, FormulaError, parse
 
+T = TypeVar("T")
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -90,6 +92,16 @@ def _named(option: str, formula: Formula) -> Formula:
             raise ModelError(f"{option}: {error}") from None
 
     return named
+
+
+def renamed(old: str, given: T | None, new: str, value: T | None) -> T | None:
+    """The value of an option that has a new name; the old one is taken for one more release, with a hint."""
+    if given is None:
+        return value
+    if value is not None:
+        raise ModelError(f"{old} is the old name of {new}; give {new} alone")
+    complain(f"{old} is now called {new}; the old name goes with the next release", kind="hint")
+    return given
 
 
 def picture_format(option: str, path: Path, known: Sequence[str]) -> str:

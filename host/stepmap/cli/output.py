@@ -7,6 +7,7 @@ reaches a terminal that it would obey.
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -37,9 +38,22 @@ def console() -> Screen:
     return made if made.is_terminal else Screen(width=WIDTH)
 
 
-def complain(text: str, kind: str = "error") -> None:
-    """One message on stderr, never wrapped, so that it can be searched for."""
-    print(printable(f"stepmap: {kind}: {text}", lines=True), file=sys.stderr)
+def complain(text: str, kind: str = "error", *, cause: str = "", hint: str = "") -> None:
+    """A message on stderr: what is wrong, why, and what to do, each in a line of its own.
+
+    A terminal gets lines wrapped at words. Elsewhere nothing is wrapped, so that it can be searched for.
+    """
+    said = [f"{name}: {part}" for name, part in ((kind, text), ("cause", cause), ("hint", hint)) if part]
+    lines = printable("\n".join(said), lines=True).splitlines()
+    if sys.stderr.isatty():
+        lines = [part for line in lines for part in wrapped(line, Screen(stderr=True).width)]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line broken at blanks; what has none, such as a path, stays whole."""
+    made = textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return made or [line]
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from stepmap.cli.output import complain
 from stepmap.errors import StepmapError
 
 GROUP = "stepmap.commands"
+OWN = ("stepmap_codegen", "stepmap_hil")
 
 
 class BrokenCommandError(StepmapError):
@@ -36,6 +37,18 @@ def command(name: str) -> Any:
         return None
 
 
+def of_stepmap(name: str) -> bool:
+    """Whether a command is one of stepmap's own packages."""
+    entry = _entry(name)
+    return entry is not None and entry.module.partition(".")[0] in OWN
+
+
+def is_function(name: str) -> bool:
+    """Whether a command is made from a function, whose docstring is plain text."""
+    entry = _entry(name)
+    return entry is not None and not isinstance(entry.load(), typer.Typer)
+
+
 def require(name: str) -> None:
     """Raises BrokenCommandError where the command exists and cannot be loaded."""
     _find(name)
@@ -43,10 +56,12 @@ def require(name: str) -> None:
 
 @cache
 def _find(name: str) -> Any:
-    for entry in entry_points(group=GROUP):
-        if entry.name == name:
-            return _load(entry)
-    return None
+    entry = _entry(name)
+    return None if entry is None else _load(entry)
+
+
+def _entry(name: str) -> EntryPoint | None:
+    return next((entry for entry in entry_points(group=GROUP) if entry.name == name), None)
 
 
 def _load(entry: EntryPoint) -> Any:

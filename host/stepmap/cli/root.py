@@ -1,4 +1,4 @@
-"""The group of all commands: turns errors into one line and an exit code, and finds commands of other packages."""
+"""The group of all commands: turns errors into a message and an exit code, and finds commands of other packages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ import typer
 from typer.core import TyperGroup
 
 from stepmap.cli import plugins
+from stepmap.cli.help import ordered, panel, tidy
 from stepmap.cli.output import complain
 from stepmap.cli.signals import Ending
+from stepmap.cli.usage import complaint
 from stepmap.errors import StepmapError
+from stepmap.text import nearest_word
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130  # what typer makes of Ctrl-C
+TIDY = "help_is_tidy"  # on a command, so that its texts are escaped once
 
 
 class Root(TyperGroup):
@@ -29,15 +33,30 @@ class Root(TyperGroup):
     # Contexts and commands are Any: typer carries its own copy of click, or not, depending on its version.
 
     def list_commands(self, ctx: Any) -> list[str]:
-        own = super().list_commands(ctx)
-        return [*own, *(name for name in plugins.names() if name not in own)]
+        return ordered([*{*super().list_commands(ctx), *plugins.names()}])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or plugins.command(cmd_name)
+        own = super().get_command(ctx, cmd_name)
+        found: Any = own or plugins.command(cmd_name)
+        if found is not None and not getattr(found, TIDY, False):
+            setattr(found, TIDY, True)
+            found.rich_help_panel = panel(cmd_name, own=own is not None or plugins.of_stepmap(cmd_name))
+            if own is not None or plugins.is_function(cmd_name):  # a Typer of another package has markup of its own
+                tidy(found, ctx)
+        return found
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if not getattr(self, TIDY, False):
+            setattr(self, TIDY, True)
+            tidy(self, ctx)
+        super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and super().get_command(ctx, args[0]) is None:
             plugins.require(args[0])
+            near = nearest_word(args[0], plugins.names())
+            if self.get_command(ctx, args[0]) is None and near is not None:  # typer looks among its own only
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -80,25 +99,23 @@ class Root(TyperGroup):
 
 
 def explain(error: Exception) -> int:
-    """Says what went wrong in a line and returns the exit code; an error nobody foresaw is raised again."""
-    message = getattr(error, "format_message", None)
-    if message is not None:  # click's own: a wrong option, a missing argument
-        context = getattr(error, "ctx", None)
-        path = "stepmap" if context is None else context.command_path
-        complain(f"{message().rstrip('.')}. See {path} --help.".replace("?.", "?"))
+    """Says what went wrong and returns the exit code; an error that was not foreseen is raised again."""
+    if hasattr(error, "format_message"):  # click's own: a wrong option, a missing argument
+        said = complaint(error)
+        complain(said.text, hint=said.hint)
         return int(getattr(error, "exit_code", USAGE))
     if isinstance(error, typer.Abort):
         complain("aborted")
         return FAILED
     if isinstance(error, StepmapError):
-        complain(str(error))
+        complain(str(error), cause=error.cause, hint=error.hint)
         # Errors that are also ValueErrors are the caller's: arguments that mean nothing.
         return USAGE if isinstance(error, ValueError) else FAILED
     if isinstance(error, OSError):
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return FAILED
     if isinstance(error, MemoryError):
-        complain(f"not enough memory; ask for fewer steps ({error})")
+        complain(f"not enough memory ({error})", hint="Ask for fewer steps.")
         return FAILED
     raise error
 

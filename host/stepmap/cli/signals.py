@@ -37,7 +37,7 @@ def leave_on_signals() -> None:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     try:
-        os.write(2, f"stepmap: error: {ENDINGS[signal.Signals(number)]}\n".encode())
+        os.write(2, f"error: {ENDINGS[signal.Signals(number)]}\n".encode())
     finally:
         os._exit(1)
 

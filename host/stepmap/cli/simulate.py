@@ -24,8 +24,8 @@ PICTURES = ("png", "svg", "pdf")
 
 def simulate(
     name: Annotated[str, typer.Argument(metavar="SYSTEM", help="A system of the catalog; see: stepmap systems.")],
-    dt: Annotated[float, typer.Option(help="Time step [s].")] = 0.01,
-    steps: Annotated[int, typer.Option(help="Number of steps.")] = 500,
+    dt: Annotated[float, typer.Option(metavar="SECONDS", help="Time step [s].")] = 0.01,
+    steps: Annotated[int, typer.Option(metavar="N", help="Number of steps.")] = 500,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="An argument of the system: --set mass=0.2. Repeatable."),

@@ -15,6 +15,7 @@ from typing import Any
 
 from stepmap.errors import ModelError
 from stepmap.mechanics.system import System
+from stepmap.text import did_you_mean
 
 
 def names() -> list[str]:
@@ -46,5 +47,6 @@ def example(name: str) -> Mapping[str, float]:
 
 def _module(name: str) -> ModuleType:
     if name not in names():
-        raise ModelError(f"no system is called {name!r}; the catalog has {', '.join(names())}")
+        near = did_you_mean(name, names())
+        raise ModelError(f"no system is called {name!r}; {near}the catalog has {', '.join(names())}")
     return import_module(f"{__name__}.{name}")

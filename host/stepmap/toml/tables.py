@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ import numpy as np
 
 from stepmap.errors import JobError
 from stepmap.formula import FormulaError, parse
+from stepmap.text import did_you_mean
 from stepmap.toml.lines import Key, find_depth, find_lines
 
 T = TypeVar("T")
@@ -33,9 +33,7 @@ KINDS: dict[type, str] = {
 
 def nearest(word: str, known: Collection[str]) -> str:
     """What to answer to a word that is not among the known ones."""
-    close = get_close_matches(word, known, n=1, cutoff=0.5 if len(word) < 3 else 0.6)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}there are {', '.join(known)}" if known else "there are none"
+    return f"{did_you_mean(word, known)}there are {', '.join(known)}" if known else "there are none"
 
 
 @dataclass(frozen=True)

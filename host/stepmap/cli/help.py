@@ -1,0 +1,70 @@
+"""Help as it is written: brackets stay, paragraphs wrap at any width, choices are words that are not cut."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from rich.markup import escape
+
+PANELS = {
+    "Model": ("systems", "simulate"),
+    "Controller": ("optimize", "generate", "ranges"),
+    "Board": ("build", "flash", "upload", "monitor", "stop", "key"),
+    "Run": ("demo", "bench", "robot", "calibrate"),
+    "Look": ("report", "replay", "figure", "runs"),
+    "Machine": ("doctor",),
+}
+OTHER = "Other"  # commands of other packages
+WIDE = 12  # characters of choices that fit beside an option
+
+
+def panel(name: str, *, own: bool) -> str:
+    """The panel that a command is listed in."""
+    return next((title for title, names in PANELS.items() if own and name in names), OTHER)
+
+
+def ordered(names: Sequence[str]) -> list[str]:
+    """Names of commands in the order of the panels, others last."""
+    known = [name for names in PANELS.values() for name in names]
+    return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
+
+
+# Commands and parameters are Any: typer carries its own copy of click, or not, depending on its version.
+
+
+def tidy(command: Any, context: Any) -> None:
+    """Makes the help of a command what its texts say.
+
+    typer reads texts as markup of rich, which takes "[s]" for a style, and keeps the line ends of a docstring.
+    """
+    command.help = escape(_paragraphs(command.help or ""))
+    for param in [*command.params, command.get_help_option(context)]:
+        if param is not None:
+            _tidy_parameter(param)
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+
+
+def _tidy_parameter(param: Any) -> None:
+    text = _paragraphs(getattr(param, "help", None) or "")
+    names = choices(param)
+    if param.param_type_name == "argument":
+        if param.required:  # JOB, not {JOB}
+            param.get_usage_pieces = lambda _: [param.metavar or param.name.upper()]
+    elif getattr(param, "is_flag", False):
+        param.metavar = param.metavar or ""  # a flag takes no value: not <bool>
+    elif len("|".join(names)) > WIDE and param.metavar is None:
+        param.metavar = "NAME"
+        said, mark, default = text.partition(" [default:")
+        text = f"{said} One of {', '.join(names)}.{mark}{default}"
+    param.help = escape(text)
+
+
+def choices(param: Any) -> list[str]:
+    """The words that an option takes, where it takes only some."""
+    kind = getattr(param, "type_descriptor", None) or param.type
+    return [str(getattr(choice, "value", choice)) for choice in getattr(kind, "choices", None) or ()]
