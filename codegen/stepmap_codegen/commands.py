@@ -18,9 +18,11 @@ from stepmap.files import write_whole
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.optimal import Plan
+from stepmap_codegen import boards
 from stepmap_codegen import generate as generation
+from stepmap_codegen.boards import KIB, BoardSpec
 from stepmap_codegen.controller import Controller, Design, Options
-from stepmap_codegen.emit.size import BOARDS, KIB, Estimate, Memory, needs, require_counts
+from stepmap_codegen.emit.size import Estimate, needs, require_counts
 from stepmap_codegen.emit.source import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
 from stepmap_codegen.lower.controller import Settings
@@ -50,7 +52,7 @@ Newton = Annotated[
 ScalarOption = Annotated[
     Scalar | None, typer.Option(help=f"Type of numbers. [default: {Options().scalar.value}, {JOB_SAYS}")
 ]
-BoardName = Enum("BoardName", {name: name for name in BOARDS}, type=str)  # type: ignore[misc]
+BoardName = Enum("BoardName", {name: name for name in boards.catalog()}, type=str)  # type: ignore[misc]
 BoardOption = Annotated[BoardName | None, typer.Option(help="Refuse what does not fit this board's memory.")]
 
 
@@ -214,9 +216,8 @@ def key_figures(made: Controller) -> list[tuple[str, str]]:
     ]
     if made.kept is not None:
         rows.insert(1, ("formats", f"kept, those of {made.kept.source}"))
-    for name in ("stm32f100", "stm32f405"):
-        rows.append((name, _share(estimate, BOARDS[name])))
-    return rows
+    chips = [spec for spec in boards.catalog().values() if spec.bare_chip is not None]
+    return [*rows, *((spec.name, _share(estimate, spec)) for spec in chips)]
 
 
 def _iterations(newton: int) -> str:
@@ -224,13 +225,13 @@ def _iterations(newton: int) -> str:
     return f"{newton} iteration{'s' if newton > 1 else ''} per step of the map"
 
 
-def _share(estimate: Estimate, memory: Memory) -> str:
+def _share(estimate: Estimate, board: BoardSpec) -> str:
     """What a whole firmware takes of a chip."""
-    flash, ram = needs(estimate, memory)
-    fits = flash <= memory.flash and ram <= memory.ram
+    flash, ram = needs(estimate, board)
+    fits = flash <= board.flash_bytes and ram <= board.ram_bytes
     parts = [
         f"{100 * used / there:.0f} % of {there // KIB} KiB of {what}"
-        for used, there, what in ((flash, memory.flash, "flash"), (ram, memory.ram, "RAM"))
+        for used, there, what in ((flash, board.flash_bytes, "flash"), (ram, board.ram_bytes, "RAM"))
     ]
     return f"whole firmware about {', '.join(parts)}{'' if fits else ': does not fit'}"
 

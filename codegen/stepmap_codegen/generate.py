@@ -15,7 +15,7 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs.stage import MANIFEST, digest, digest_data, digest_sources, read_manifest, versions
 from stepmap.optimal import Plan
 from stepmap.toml.tables import Table, read
-from stepmap_codegen import saved
+from stepmap_codegen import boards, saved
 from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import size
 from stepmap_codegen.emit.schedule import FILES as SCHEDULE
@@ -67,7 +67,7 @@ def choices_in(root: Table) -> Choices:
         raise table.error(f"must be 1 to {ROOM:g} times what ranges ask for, got {room:g}", "room")
     kept, files = _read_formats(table)
     form = table.choice("form", FORMS, "auto")
-    board = table.choice("board", list(size.BOARDS)) if "board" in table else None
+    board = table.choice("board", list(boards.catalog())) if "board" in table else None
     scalar = Scalar(table.choice("scalar", [s.value for s in Scalar], usual.scalar.value))
     written = None if form == "auto" else Form(form)
     chosen = Options(scalar, word, written, precision, board, robot=root.table("board"), room=room, kept=kept)

@@ -36,10 +36,10 @@ from stepmap.cli.output import grid  # noqa: E402
 from stepmap.files import write_whole  # noqa: E402
 from stepmap.jobs import optimize as optimum  # noqa: E402
 from stepmap_codegen import generate as generation  # noqa: E402
-from stepmap_codegen.toolchain import TARGETS, build, run  # noqa: E402
+from stepmap_codegen.boards import find  # noqa: E402
+from stepmap_codegen.toolchain import build, run  # noqa: E402
 from stepmap_hil.boards import QemuBoard  # noqa: E402
 from stepmap_hil.firmware import build as building  # noqa: E402
-from stepmap_hil.firmware.memory import CHIPS  # noqa: E402
 from stepmap_hil.wire.link import Link  # noqa: E402
 from stepmap_hil.wire.raw_values import Words  # noqa: E402
 from stepmap_hil.wire.session import Session  # noqa: E402
@@ -86,7 +86,7 @@ def measure(name: str) -> list[Row]:
             if not made.unchanged():
                 building.build(made, generated.folder, how)
         firmware = building.Firmware(made.folder, board)
-        chip = board in CHIPS
+        chip = find(board).bare_chip is not None
         readings = np.array(
             [job.step.system.readings(x[: job.step.nd + job.step.nk]) for x in plan.trajectory.x[:TICKS]]
         )
@@ -190,7 +190,9 @@ def messages(board: str, generated: Path) -> int:
         driver.write_text(MESSAGES)
         sources = [driver, *(core / f"sm_{name}.c" for name in ("link", "store", "sha256", "schedule"))]
         options = ("-Os", "-isystem", str(headers()))
-        built = build(TARGETS[CHIPS[board]], sources, [core, generated], Path(folder) / "objects", options)
+        target = find(board).bare_chip
+        assert target is not None
+        built = build(target, sources, [core, generated], Path(folder) / "objects", options)
         return int.from_bytes(run(built), "little")
 
 

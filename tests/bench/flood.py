@@ -41,8 +41,8 @@ from rich.console import Console  # noqa: E402
 
 from stepmap.cli.output import grid  # noqa: E402
 from stepmap.files import write_whole  # noqa: E402
+from stepmap_codegen.boards import BUILT_IN  # noqa: E402
 from stepmap_codegen.emit.schedule import unpack  # noqa: E402
-from stepmap_hil.boards.qemu import MACHINES  # noqa: E402
 from stepmap_hil.wire import dialect  # noqa: E402
 from stepmap_hil.wire.dialect import Message  # noqa: E402
 from stepmap_hil.wire.key import BOARD_ID, Key  # noqa: E402
@@ -52,6 +52,7 @@ from tests.firmware.link_board import headers  # noqa: E402
 from tests.firmware.stm32_model import FAMILIES  # noqa: E402
 
 HERE = Path(__file__).parent
+MACHINES = {board.name: board.machine for board in BUILT_IN.values() if board.machine is not None}
 FIRMWARE = ROOT / "firmware"
 GENERATED = FIRMWARE / "generated" / "suspended_mass"
 OUTPUT = ROOT / "build" / "bench"

@@ -15,14 +15,14 @@ from threading import Thread
 import pytest
 
 from stepmap.errors import LinkError
+from stepmap_codegen.boards import BUILT_IN, Runs
 from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
 from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.native import EXIT_POWER_CUT
-from stepmap_hil.boards.qemu import MACHINES
 from tests.firmware.built import ROOT, builds
 from tests.processes import PATIENCE, heed_signals, wait_for
 
-NAMES = ("native", *MACHINES)
+NAMES = [board.name for board in BUILT_IN.values() if board.runs is not Runs.SERIAL]
 SOON = 60.0  # s; generous, for a computer that does something else too
 
 
@@ -116,7 +116,7 @@ def test_a_program_that_is_not_there_has_a_remedy(tmp_path: Path) -> None:
 
 
 def test_an_unknown_machine_is_named() -> None:
-    with pytest.raises(ValueError, match="no board 'arduino', only stm32f405"):
+    with pytest.raises(ValueError, match="no board 'arduino', only stm32f100, stm32f405"):
         QemuBoard("arduino", Path("firmware.elf"))
 
 
@@ -188,6 +188,7 @@ def test_the_exit_code_of_a_power_cut_is_that_of_the_firmware() -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
+from stepmap_codegen.boards import BUILT_IN, Runs
 from stepmap_hil.boards import NativeBoard, QemuBoard
 name, image, how = sys.argv[1:]
 it = NativeBoard(Path(image)) if name == "native" else QemuBoard(name, Path(image))

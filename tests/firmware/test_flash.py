@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import serial
 
+from stepmap_codegen.boards import BUILT_IN
 from stepmap_hil.boards import QemuBoard
-from stepmap_hil.boards.stm32_bootloader import ACK, CHIPS, NACK, Bootloader
+from stepmap_hil.boards.stm32_bootloader import ACK, NACK, Bootloader
 from tests.firmware.built import builds
 
 START = 0x08000000
@@ -19,9 +20,9 @@ REGIONS = {"stm32f405": (0x80000, 0x100000), "stm32f100": (0x1F800, 0x20000)}
 """Where flash keeps banks and journals: no image reaches there."""
 
 
-@pytest.fixture(params=sorted(CHIPS))
+@pytest.fixture(params=sorted(b.name for b in BUILT_IN.values() if b.bootloader))
 def chip(request: pytest.FixtureRequest) -> Iterator[Bootloader]:
-    with Bootloader(CHIPS[request.param]) as it:
+    with Bootloader(BUILT_IN[request.param]) as it:
         yield it
 
 
@@ -34,17 +35,17 @@ def boots(chip: Bootloader, tmp_path: Path) -> bool:
     """Whether QEMU runs exactly what is in flash now, and the firmware answers."""
     dump = tmp_path / "flash.bin"
     dump.write_bytes(chip.flash)
-    with QemuBoard(chip.chip.name, dump) as board:
+    with QemuBoard(chip.board.name, dump) as board:
         port = board.open()
         port.timeout = 5.0
-        banner = f"stepmap {chip.chip.name} reset=unknown\n".encode()
+        banner = f"stepmap {chip.board.name} reset=unknown\n".encode()
         heard = port.read(len(banner))
         port.write(b"flashed?")
         return heard == banner and port.read(8) == b"flashed?"
 
 
 def test_stm32flash_writes_the_image_and_qemu_boots_it(chip: Bootloader, tmp_path: Path) -> None:
-    image = builds().image(chip.chip.name, ".bin")
+    image = builds().image(chip.board.name, ".bin")
     run = flash(chip, image)
     assert run.returncode == 0, run.stdout + run.stderr
     content = image.read_bytes()
@@ -54,7 +55,7 @@ def test_stm32flash_writes_the_image_and_qemu_boots_it(chip: Bootloader, tmp_pat
 
 
 def test_pio_upload_writes_the_image_and_qemu_boots_it(chip: Bootloader, tmp_path: Path) -> None:
-    name = chip.chip.name
+    name = chip.board.name
     run = builds().pio("run", "-e", name, "-t", "upload", "--upload-port", chip.port)
     assert run.returncode == 0, run.stdout + run.stderr
     content = builds().image(name, ".bin").read_bytes()
@@ -63,11 +64,11 @@ def test_pio_upload_writes_the_image_and_qemu_boots_it(chip: Bootloader, tmp_pat
 
 
 def test_flashing_again_leaves_banks_and_journals_alone(chip: Bootloader) -> None:
-    first, last = REGIONS[chip.chip.name]
+    first, last = REGIONS[chip.board.name]
     kept = os.urandom(last - first)
     chip.flash[first:last] = kept
     for _ in range(2):
-        run = flash(chip, builds().image(chip.chip.name, ".bin"))
+        run = flash(chip, builds().image(chip.board.name, ".bin"))
         assert run.returncode == 0, run.stdout + run.stderr
         chip.reset()
     assert bytes(chip.flash[first:last]) == kept
@@ -75,15 +76,15 @@ def test_flashing_again_leaves_banks_and_journals_alone(chip: Bootloader) -> Non
 
 def test_the_regions_are_those_of_the_port(chip: Bootloader) -> None:
     """The link script keeps the image out of the sectors that the port writes."""
-    elf = builds().image(chip.chip.name)
+    elf = builds().image(chip.board.name)
     headers = subprocess.run(["arm-none-eabi-readelf", "-lW", elf], capture_output=True, text=True, check=True).stdout
     loads = [line.split() for line in headers.splitlines() if line.strip().startswith("LOAD")]
     ends = [int(load[3], 16) + int(load[4], 16) for load in loads]
-    assert max(ends) <= START + REGIONS[chip.chip.name][0]
+    assert max(ends) <= START + REGIONS[chip.board.name][0]
 
 
 def test_a_chip_that_runs_its_program_does_not_answer(chip: Bootloader) -> None:
-    image = builds().image(chip.chip.name, ".bin")
+    image = builds().image(chip.board.name, ".bin")
     assert flash(chip, image).returncode == 0
     assert flash(chip, image).returncode != 0
     chip.reset()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from stepmap_codegen.boards import BUILT_IN
 from stepmap_hil.boards import QemuBoard
-from stepmap_hil.boards.stm32_bootloader import CHIPS, Bootloader
+from stepmap_hil.boards.stm32_bootloader import Bootloader
 from stepmap_hil.firmware.flash import flash_emulated
 from stepmap_hil.wire.link import Link
 from tests.hil.rigs import rig
@@ -21,10 +22,10 @@ from tests.pil.robot import words
 START = 0x08000000
 
 
-@pytest.fixture(params=sorted(CHIPS))
+@pytest.fixture(params=sorted(b.name for b in BUILT_IN.values() if b.bootloader))
 def chip(request: pytest.FixtureRequest) -> Iterator[Bootloader]:
     firmware(request.param)
-    with Bootloader(CHIPS[request.param]) as it:
+    with Bootloader(BUILT_IN[request.param]) as it:
         yield it
 
 
@@ -38,7 +39,7 @@ def boots(chip: Bootloader, tmp_path: Path) -> None:
     """QEMU runs exactly what is in flash now, and the firmware believes us and names its model."""
     dump = tmp_path / "flash.bin"
     dump.write_bytes(chip.flash)
-    with QemuBoard(chip.chip.name, dump) as board:
+    with QemuBoard(chip.board.name, dump) as board:
         link = Link(board.open(), KEY)
         beat = link.connect(timeout=20.0)
         assert beat.trusted
@@ -47,7 +48,7 @@ def boots(chip: Bootloader, tmp_path: Path) -> None:
 
 
 def test_a_job_is_flashed_and_boots(chip: Bootloader, tmp_path: Path) -> None:
-    name = chip.chip.name
+    name = chip.board.name
     run = flash(JOB, "--board", name, "--port", chip.port, "--key", KEY_FILE)
     assert run.returncode == 0, run.stdout + run.stderr
     image = firmware(name).image.read_bytes()
@@ -58,7 +59,7 @@ def test_a_job_is_flashed_and_boots(chip: Bootloader, tmp_path: Path) -> None:
 
 
 def test_what_was_built_last_is_flashed_without_a_job(chip: Bootloader) -> None:
-    name = chip.chip.name
+    name = chip.board.name
     run = flash("--board", name, "--port", chip.port)
     assert run.returncode == 0, run.stdout + run.stderr
     image = firmware(name).image.read_bytes()
@@ -66,7 +67,7 @@ def test_what_was_built_last_is_flashed_without_a_job(chip: Bootloader) -> None:
 
 
 def test_a_chip_that_is_not_in_its_bootloader_is_explained() -> None:
-    with Bootloader(CHIPS["stm32f100"]) as chip:
+    with Bootloader(BUILT_IN["stm32f100"]) as chip:
         chip.started = START  # it runs its program
         run = flash("--board", "stm32f100", "--port", chip.port, "--image", firmware("stm32f100").image)
     assert run.returncode == 1
@@ -76,7 +77,7 @@ def test_a_chip_that_is_not_in_its_bootloader_is_explained() -> None:
 
 def test_the_bench_flashes_an_emulated_chip(chip: Bootloader, tmp_path: Path) -> None:
     """The real program writes and verifies; what is in flash then, and nothing else, is what QEMU boots."""
-    name, parts = chip.chip.name, list[float]()
+    name, parts = chip.board.name, list[float]()
     image = firmware(name).image
     flashed = flash_emulated(name, image, tmp_path, parts.append)
     assert flashed is not None

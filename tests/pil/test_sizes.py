@@ -6,32 +6,33 @@ import re
 
 import pytest
 
+from stepmap_codegen.boards import STM32F100, STM32F405, find
 from stepmap_codegen.commands import key_figures
-from stepmap_codegen.emit.size import BOARDS, needs
+from stepmap_codegen.emit.size import needs
 from tests.pil.built import firmware, solution
 
 
 @pytest.mark.parametrize("board", ["stm32f405", "stm32f100"])
 def test_generate_and_build_agree_about_the_memory(board: str) -> None:
     """Within 5 % of the chip: the estimate is made before anything is compiled."""
-    made, memory, built = solution()[1], BOARDS[board], firmware(board).summary
+    made, memory, built = solution()[1], find(board), firmware(board).summary
     flash, ram = needs(made.estimate, memory)
-    assert (built["flash_limit"], built["ram_limit"]) == (memory.flash, memory.ram)
-    assert flash == pytest.approx(built["flash_bytes"], abs=0.05 * memory.flash)
-    assert ram == pytest.approx(built["ram_bytes"], abs=0.05 * memory.ram)
+    assert (built["flash_limit"], built["ram_limit"]) == (memory.flash_bytes, memory.ram_bytes)
+    assert flash == pytest.approx(built["flash_bytes"], abs=0.05 * memory.flash_bytes)
+    assert ram == pytest.approx(built["ram_bytes"], abs=0.05 * memory.ram_bytes)
 
 
 def test_percentages_say_of_what() -> None:
     figures = dict(key_figures(solution()[1]))
-    for board, memory in (("stm32f405", BOARDS["stm32f405"]), ("stm32f100", BOARDS["stm32f100"])):
+    for board, memory in (("stm32f405", STM32F405), ("stm32f100", STM32F100)):
         found = re.fullmatch(
             r"whole firmware about (\d+) % of (\d+) KiB of flash, (\d+) % of (\d+) KiB of RAM", figures[board]
         )
         assert found, figures[board]
-        assert [int(found[2]), int(found[4])] == [memory.flash // 1024, memory.ram // 1024]
+        assert [int(found[2]), int(found[4])] == [memory.flash_bytes // 1024, memory.ram_bytes // 1024]
         built = firmware(board).summary
-        assert int(found[1]) == pytest.approx(100 * built["flash_bytes"] / memory.flash, abs=5)
-        assert int(found[3]) == pytest.approx(100 * built["ram_bytes"] / memory.ram, abs=5)
+        assert int(found[1]) == pytest.approx(100 * built["flash_bytes"] / memory.flash_bytes, abs=5)
+        assert int(found[3]) == pytest.approx(100 * built["ram_bytes"] / memory.ram_bytes, abs=5)
     assert figures["controller"].endswith("of stack")
 
 

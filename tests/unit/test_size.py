@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from stepmap.errors import ModelError, RangeError
-from stepmap_codegen import Controller, Form, Scalar
+from stepmap_codegen import Controller, Form, Scalar, boards
+from stepmap_codegen.boards import BoardSpec, Runs
 from stepmap_codegen.emit import size as sizes
 from stepmap_codegen.toolchain import TARGETS, Built, build
 from tests.sil.controllers import CORE, holding, rewritten
@@ -94,8 +95,9 @@ def test_tables_are_chosen_where_straight_line_code_does_not_fit(monkeypatch: py
     made, _ = holding("planar_arm")
     found = [sizes.estimate(made.program, made.formats, Scalar.FIXED32, form, 10) for form in Form]
     assert found[1].code < found[0].code
-    flash = [sizes.needs(s, sizes.BOARDS["stm32f100"])[0] for s in found]
-    monkeypatch.setitem(sizes.BOARDS, "small", sizes.Memory(sum(flash) // 2, 8 * sizes.KIB, 0))
+    flash = [sizes.needs(s, boards.STM32F100)[0] for s in found]
+    monkeypatch.setattr(boards, "REGISTERED", {})
+    boards.register(BoardSpec("small", sum(flash) // 2, 8 * boards.KIB, Runs.SERIAL))
     assert choose("planar_arm", 10, None) is Form.STRAIGHT
     assert choose("planar_arm", 10, "stm32f100") is Form.STRAIGHT
     assert choose("planar_arm", 10, "small") is Form.ROWS

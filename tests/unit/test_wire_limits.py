@@ -14,8 +14,9 @@ import stepmap as sm
 from stepmap.cli import app
 from stepmap.errors import ModelError
 from stepmap.mechanics import System
+from stepmap_codegen import boards
 from stepmap_codegen.emit import wire_limits as wire
-from stepmap_codegen.emit.size import BOARDS, require_counts
+from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.wire import dialect
 from tests.firmware.link_board import CORE, headers
 
@@ -93,7 +94,7 @@ def test_what_messages_cannot_carry_is_refused(large: dict[str, int], told: str)
 
 def test_a_board_has_as_many_motors_as_its_firmware() -> None:
     [axes] = re.findall(r"#define PORT_AXES (\d+)U", (CORE / "port.h").read_text())
-    assert {memory.motors for memory in BOARDS.values()} == {int(axes)}
+    assert {board.motors for board in boards.BUILT_IN.values()} == {int(axes)}
     require_counts(system(driven=2), "stm32f100")
     require_counts(system(driven=3), None)
     with pytest.raises(ModelError, match=r"has 3 commands .* and stm32f405 has 2 motors"):

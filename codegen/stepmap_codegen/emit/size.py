@@ -9,36 +9,14 @@ import casadi as ca
 
 from stepmap.errors import ModelError, RangeError
 from stepmap.mechanics import System
+from stepmap_codegen import boards
+from stepmap_codegen.boards import KIB, BoardSpec, Runs
 from stepmap_codegen.emit import wire_limits as wire
 from stepmap_codegen.emit.source import Form, Scalar
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.instructions import Op, Selected, constants, select, slots
 from stepmap_codegen.model.program import Block, Program, Role
 
-KIB = 1024
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a board has, in bytes."""
-
-    flash: int  # for the image
-    ram: int
-    bank: int  # room for an uploaded schedule; 0: there is only the one in the image
-    fixed: int = 0  # RAM that every firmware takes there, besides controller and stack: queues, messages, regions
-    stack: int = 0  # RAM that its link script keeps for the stack
-    fpu: bool = False
-    motors: int = 2  # with encoders, PORT_AXES of its firmware
-
-
-BOARDS = {  # docs/boards.md; of an ESP32's RAM, what is left to the application
-    "stm32f100": Memory(126 * KIB, 8 * KIB, 0, fixed=3152, stack=2 * KIB),
-    # 82 KiB of these are banks and journals for chips whose flash does not answer, such as QEMU's.
-    "stm32f405": Memory(512 * KIB, 128 * KIB, 128 * KIB, fixed=82 * KIB + 3672, stack=8 * KIB, fpu=True),
-    "esp32": Memory(1536 * KIB, 320 * KIB, 64 * KIB, fixed=4 * KIB, stack=8 * KIB, fpu=True),
-    "esp32c3": Memory(1536 * KIB, 320 * KIB, 64 * KIB, fixed=4 * KIB, stack=8 * KIB),
-    "native": Memory(1 << 30, 1 << 30, 40 * KIB, fpu=True),
-}
 FIRMWARE_FLASH = 23 * KIB  # everything but the controller and its schedule: link, supervisor, store, ports
 FIRMWARE_STACK = 1300  # below the controller's: loop and interrupts
 # Bytes of Thumb-2 code at -Os, fitted to every block of the catalog's controllers on a Cortex-M3; test_size.py
@@ -168,24 +146,24 @@ def choose(
 ) -> tuple[Form, Estimate]:
     """The form to write, and its size; raises RangeError with advice where no form fits the board."""
     possible = forms(scalar, 32 if formats is None else formats.word, form)
-    memory = None if board is None else _memory(board)
-    fpu = memory is not None and memory.fpu
+    spec = None if board is None else _spec(board)
+    fpu = spec is not None and spec.fpu
     sizes = [(f, estimate(program, formats, scalar, f, rows, fpu=fpu)) for f in possible]
-    if board is None or memory is None:
+    if spec is None:
         return sizes[0]
     for f, s in sizes:
-        if _fits(s, memory):
+        if _fits(s, spec):
             return f, s
     least = min((s for _, s in sizes), key=lambda s: s.code)
     tables = Form.ROWS not in possible and formats is not None and formats.word == 32
-    rows_fit = tables and _fits(estimate(program, formats, scalar, Form.ROWS, rows), memory)
-    raise RangeError(_advice(program, least, board, memory, rows_fit=rows_fit))
+    rows_fit = tables and _fits(estimate(program, formats, scalar, Form.ROWS, rows), spec)
+    raise RangeError(_advice(program, least, spec, rows_fit=rows_fit))
 
 
 def require_counts(system: System, board: str | None) -> None:
     """Raises ModelError where a system has more than messages carry, or more commands than the board has motors."""
     wire.require(system)
-    count, motors = wire.commands(system), None if board is None else _memory(board).motors
+    count, motors = wire.commands(system), None if board is None else _spec(board).motors
     if motors is not None and count > motors:
         raise ModelError(
             f"system {system.name!r} has {count} commands (one per force and one per kinematic coordinate), and "
@@ -193,39 +171,46 @@ def require_counts(system: System, board: str | None) -> None:
         )
 
 
-def _memory(board: str) -> Memory:
-    if board not in BOARDS:
-        raise RangeError(f"board: there is no {board!r}; there are {', '.join(BOARDS)}")
-    return BOARDS[board]
+def _spec(board: str) -> BoardSpec:
+    known = boards.catalog()
+    if board not in known:
+        raise RangeError(f"board: there is no {board!r}; there are {', '.join(known)}")
+    return known[board]
 
 
-def needs(s: Estimate, memory: Memory) -> tuple[int, int]:
+def needs(s: Estimate, board: BoardSpec) -> tuple[int, int]:
     """(flash, RAM) of a whole firmware with this controller, as ``stepmap build`` counts them.
 
     The image always has a schedule of its own, also where another can be uploaded; all room for the stack is taken.
     """
-    stack = max(memory.stack, s.stack + FIRMWARE_STACK)
-    return s.code + s.schedule + FIRMWARE_FLASH, s.ram + stack + memory.fixed
+    stack = max(board.stack_bytes, s.stack + FIRMWARE_STACK)
+    return s.code + s.schedule + FIRMWARE_FLASH, s.ram + stack + board.fixed_ram_bytes
 
 
-def _fits(s: Estimate, memory: Memory) -> bool:
-    flash, ram = needs(s, memory)
-    return flash <= memory.flash and ram <= memory.ram and s.schedule <= (memory.bank or memory.flash)
+def _fits(s: Estimate, board: BoardSpec) -> bool:
+    flash, ram = needs(s, board)
+    return flash <= board.flash_bytes and ram <= board.ram_bytes and s.schedule <= _schedule_limit(board)
 
 
-def _advice(program: Program, s: Estimate, board: str, memory: Memory, *, rows_fit: bool) -> str:
-    flash, ram = needs(s, memory)
+def _schedule_limit(board: BoardSpec) -> int:
+    """Bytes that a schedule may have: a bank's, or as many as the image."""
+    return board.bank_bytes or board.flash_bytes
+
+
+def _advice(program: Program, s: Estimate, board: BoardSpec, *, rows_fit: bool) -> str:
+    flash, ram = needs(s, board)
     asked = []
-    if s.schedule > (memory.bank or memory.flash) or (flash > memory.flash and s.schedule > s.code):
+    if s.schedule > _schedule_limit(board) or (flash > board.flash_bytes and s.schedule > s.code):
         asked.append("a shorter horizon or a longer time step (fewer rows in the schedule)")
     if rows_fit:
         asked.append("tables instead of straight-line code (--form rows)")
-    larger = [name for name, m in BOARDS.items() if name != "native" and _fits(s, m)]
+    larger = [b.name for b in boards.catalog().values() if b.runs is not Runs.PROCESS and _fits(s, b)]
     if larger:
         asked.append(f"a larger board ({', '.join(larger)})")
-    bank = f", and a bank of {memory.bank / KIB:.0f} for the schedule" if memory.bank else ""
+    bank = f", and a bank of {board.bank_bytes / KIB:.0f} for the schedule" if board.bank_bytes else ""
     return (
-        f"{program.name} does not fit {board}: about {flash / KIB:.0f} KiB of flash ({s.code / KIB:.0f} code, "
-        f"{s.schedule / KIB:.0f} schedule) and {ram / KIB:.1f} KiB of RAM, and there are {memory.flash / KIB:.0f} and "
-        f"{memory.ram / KIB:.0f}{bank}; use {', or '.join(asked or ['a system with fewer coordinates'])}"
+        f"{program.name} does not fit {board.name}: about {flash / KIB:.0f} KiB of flash ({s.code / KIB:.0f} code, "
+        f"{s.schedule / KIB:.0f} schedule) and {ram / KIB:.1f} KiB of RAM, and there are "
+        f"{board.flash_bytes / KIB:.0f} and {board.ram_bytes / KIB:.0f}{bank}; "
+        f"use {', or '.join(asked or ['a system with fewer coordinates'])}"
     )

@@ -21,7 +21,7 @@ import numpy as np
 
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
-from stepmap_codegen.emit.size import BOARDS
+from stepmap_codegen.boards import NATIVE
 from stepmap_hil.bench.settings import BenchSettings
 from stepmap_hil.boards.child import Child
 from stepmap_hil.depth import TICKS, Background, Camera, Renderer, Scene, recording
@@ -33,7 +33,7 @@ from stepmap_hil.rig.file import write_rig
 from stepmap_hil.sensors.kinect_live import write_background
 from stepmap_hil.sensors.kinect_rendered import BALL, ROBOT, require_channels
 
-MOTORS = BOARDS["native"].motors  # the pins (firmware/port/native/motors.c): whether enabled, efforts, counts
+MOTORS = NATIVE.motors  # the pins (firmware/port/native/motors.c): whether enabled, efforts, counts
 STEP = 0.001  # s, of the simulation and its motors
 MOST = 4  # steps that are made up for at once; in between the board has its say
 BEHIND = 0.1  # s that the simulation makes up for; of more it forgets

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepmap_codegen import Controller
-from stepmap_codegen.emit.size import BOARDS
+from stepmap_codegen import Controller, boards
 from stepmap_hil.bench.operator import Operator
 from stepmap_hil.bench.setup import Rig, watching
 from stepmap_hil.bench.simulated import Bench
@@ -91,7 +90,7 @@ def _run(
     plant = Plant(rig.job, controller.axes, rig.settings.plant)
     channels = Words.parse(controller.description()).names("measurement")
     if rig.port is None:
-        require_uploads(rig, takes=BOARDS[rig.firmware.board].bank > 0)
+        require_uploads(rig, takes=boards.find(rig.firmware.board).bank_bytes > 0)
     with watching(rig) as sensor, rig.board() as board:
         onlooker.meet(sensor)
         say("starting the board")

@@ -15,7 +15,7 @@ from stepmap.jobs import Job
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
 from stepmap_hil.bench.settings import BenchSettings
-from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
+from stepmap_hil.boards import SerialBoard, without_hardware
 from stepmap_hil.boards.base import Board
 from stepmap_hil.faults.spec import Fault
 from stepmap_hil.firmware.build import Firmware
@@ -66,10 +66,8 @@ class Rig:
     def board(self) -> Board:
         if self.port is not None:
             return SerialBoard(self.port, baud=self.file.baud)
-        if self.firmware.board == "native":
-            return NativeBoard(self.firmware.program)
-        image = self.firmware.program if self.flashed is None else self.flashed.content
-        return QemuBoard(self.firmware.board, image)
+        program = self.firmware.program if self.flashed is None else self.flashed.content
+        return without_hardware(self.firmware.board, program)
 
     def arrivals(self) -> Arrivals | None:
         """How late frames come; in real time they come when they come."""

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from stepmap_codegen import boards
+from stepmap_codegen.boards import Runs
 from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.child import Child
 from stepmap_hil.boards.line import Line
 from stepmap_hil.wire.key import BOARD_ID
 
-MACHINES = {"stm32f405": "netduinoplus2", "stm32f100": "stm32vldiscovery"}
-FLASH = 0x08000000
 PATIENCE = 10.0  # s for an answer of the emulator itself
 MARK = b"stepmap emulated id\0"  # in an image, in front of the id of an emulated chip (firmware/port/stm32/identity.c)
 
@@ -31,9 +31,10 @@ class QemuBoard(Board):
     """
 
     def __init__(self, name: str, image: Path, *, board_id: bytes | None = None, options: Sequence[str] = ()) -> None:
-        if name not in MACHINES:
-            raise ValueError(f"name: QEMU has no board {name!r}, only {', '.join(MACHINES)}")
-        self.name = name
+        known = {board.name: board for board in boards.catalog().values() if board.runs is Runs.QEMU}
+        if name not in known:
+            raise ValueError(f"name: QEMU has no board {name!r}, only {', '.join(known)}")
+        self.name, self.spec = name, known[name]
         self.image = image
         self.board_id = secrets.token_bytes(BOARD_ID) if board_id is None else board_id
         self.options = tuple(options)
@@ -106,11 +107,11 @@ class QemuBoard(Board):
 
     def _boot(self, flash: int, line: socket.socket, control: socket.socket) -> None:
         file = f"/proc/self/fd/{flash}"
-        raw = ["-device", f"loader,file={file},addr={FLASH:#x},force-raw=on"]
+        raw = ["-device", f"loader,file={file},addr={self.spec.flash_origin:#x},force-raw=on"]
         load = raw if self.image.suffix == ".bin" else ["-kernel", file]
         self._child = Child(
             [
-                *("qemu-system-arm", "-M", MACHINES[self.name], "-nodefaults", "-display", "none"),
+                *("qemu-system-arm", "-M", str(self.spec.machine), "-nodefaults", "-display", "none"),
                 *("-chardev", f"socket,id=line,fd={line.fileno()}", "-serial", "chardev:line"),
                 *("-chardev", f"socket,id=control,fd={control.fileno()}"),
                 *("-mon", "chardev=control,mode=control"),

@@ -11,58 +11,15 @@ import select
 import threading
 import tty
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from operator import xor
 from types import TracebackType
 from typing import Self
 
+from stepmap_codegen.boards import BoardSpec
+
 HELLO, ACK, NACK = 0x7F, 0x79, 0x1F
 GET, GET_VERSION, GET_ID, READ, GO, WRITE, ERASE, EXTENDED_ERASE = 0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x43, 0x44
-KIB = 1024
-
-
-@dataclass(frozen=True)
-class Chip:
-    """What a bootloader knows of its chip."""
-
-    name: str
-    identity: int
-    version: int
-    sectors: tuple[int, ...]
-    """Sizes of what can be erased, from the start of flash on."""
-    ram: tuple[int, int]
-    """Addresses that may be read and written, from and up to."""
-    erase: int
-    """The command it has for erasing."""
-    flash: int = 0x08000000
-
-    @property
-    def flash_bytes(self) -> int:
-        return sum(self.sectors)
-
-
-CHIPS = {
-    chip.name: chip
-    for chip in (
-        Chip(
-            name="stm32f405",
-            identity=0x413,
-            version=0x31,
-            sectors=(16 * KIB,) * 4 + (64 * KIB,) + (128 * KIB,) * 7,
-            ram=(0x20003000, 0x20020000),
-            erase=EXTENDED_ERASE,
-        ),
-        Chip(
-            name="stm32f100",
-            identity=0x420,
-            version=0x22,
-            sectors=(KIB,) * 128,
-            ram=(0x20000200, 0x20002000),
-            erase=ERASE,
-        ),
-    )
-}
 
 
 class RefusedError(Exception):
@@ -79,13 +36,15 @@ class Bootloader:
     After GO the chip has left its bootloader: it is silent, and `started` is where it went. `reset` brings it back.
     """
 
-    def __init__(self, chip: Chip) -> None:
-        self.chip = chip
-        self.flash = bytearray(b"\xff" * chip.flash_bytes)
+    def __init__(self, board: BoardSpec) -> None:
+        if board.bootloader is None:
+            raise ValueError(f"board: {board.name} has no bootloader")
+        self.board, self.chip = board, board.bootloader
+        self.flash = bytearray(b"\xff" * self.chip.flash_bytes)
         self.erased: list[int] = []
         """Sectors, in the order they were erased."""
         self.started: int | None = None
-        self._ram = bytearray(chip.ram[1] - chip.ram[0])
+        self._ram = bytearray(self.chip.ram[1] - self.chip.ram[0])
         self._greeted = False
         # The other end stays open here too, else the line would end whenever a tool closes it.
         self._master, self._slave = os.openpty()
@@ -144,12 +103,15 @@ class Bootloader:
         commands: dict[int, Callable[[], None]] = {
             GET: lambda: self._answer(self.chip.version, *sorted(commands)),
             GET_VERSION: lambda: self._say(self.chip.version, 0, 0, ACK),
-            GET_ID: lambda: self._answer(self.chip.identity >> 8, self.chip.identity & 0xFF),
+            GET_ID: lambda: self._answer(self.chip.chip_id >> 8, self.chip.chip_id & 0xFF),
             READ: self._read,
             GO: self._go,
             WRITE: self._write,
-            self.chip.erase: self._erase if self.chip.erase == ERASE else self._extended_erase,
         }
+        if self.chip.extended_erase:
+            commands[EXTENDED_ERASE] = self._extended_erase
+        else:
+            commands[ERASE] = self._erase
         while True:
             try:
                 self._serve(commands)
@@ -181,8 +143,9 @@ class Bootloader:
     def _memory(self, address: int, size: int) -> tuple[bytearray, int]:
         """The memory of an address, and where in it."""
         low, high = self.chip.ram
-        if self.chip.flash <= address and address + size <= self.chip.flash + self.chip.flash_bytes:
-            return self.flash, address - self.chip.flash
+        start = address - self.board.flash_origin
+        if start >= 0 and start + size <= self.chip.flash_bytes:
+            return self.flash, start
         if low <= address and address + size <= high:
             return self._ram, address - low
         raise RefusedError

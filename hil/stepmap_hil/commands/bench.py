@@ -19,8 +19,9 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap.jobs.stage import digest_data, digest_sources
 from stepmap.lock import alone
-from stepmap_codegen import Controller
+from stepmap_codegen import Controller, boards
 from stepmap_codegen import generate as generation
+from stepmap_codegen.boards import NATIVE, Runs
 from stepmap_codegen.commands import solution
 from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench import execute as running
@@ -48,17 +49,13 @@ from stepmap_hil.wire.ports import require_port
 MOST_SECONDS = 3600.0
 
 
-class BoardName(Enum):
-    NATIVE = "native"
-    STM32F405 = "stm32f405"
-    STM32F100 = "stm32f100"
-
-
 class Mode(Enum):
     LOCKSTEP = "lockstep"
     REALTIME = "realtime"
 
 
+RUNNING = [board.name for board in boards.catalog().values() if board.runs is not Runs.SERIAL]
+BoardName = Enum("BoardName", {name: name for name in RUNNING}, type=str)  # type: ignore[misc]
 SensorName = Enum("SensorName", {name: name for name in sensors.names()}, type=str)  # type: ignore[misc]
 
 
@@ -127,7 +124,7 @@ def bench(
         wrong = read_faults(faults, channels, len(job.system.kinematic)) if faults is not None else ()
         place = read_rig(rig_file) if rig_file is not None else RigFile()
         _require_possible(place, faults)
-        board_name = board.value if board is not None else place.board or "native"
+        board_name = board.value if board is not None else place.board or NATIVE.name
         require_counts(job.system, board_name)
         port, key = port or place.port, key or place.key
         if port is not None:
@@ -204,7 +201,7 @@ def _ticks(seconds: float, dt: float) -> int:
 def _flashed(rig: Rig, folder: Path) -> Rig:
     """An emulated chip gets its firmware as a real one does; QEMU then boots what is in its flash."""
     board = rig.firmware.board
-    if rig.port is not None or board == "native":
+    if rig.port is not None or boards.find(board).runs is not Runs.QEMU:
         return rig
     with part_done(f"flashing {board}") as told:
         return replace(rig, flashed=flash_emulated(board, rig.firmware.image, folder, told))
@@ -276,9 +273,9 @@ def _with_banks(rig: Rig, generated: Stage, secret: Path, build: Path, *, port: 
 
     ``port``: whether the one at the port does, where there is one.
     """
-    if (rig.port is not None and port) or (rig.port is None and rig.firmware.board == "native"):
+    if (rig.port is not None and port) or (rig.port is None and rig.firmware.board == NATIVE.name):
         return rig
-    _, other = firmware(rig.job, generated, building.Choices("native", secret), rig.key, build)
+    _, other = firmware(rig.job, generated, building.Choices(NATIVE.name, secret), rig.key, build)
     return replace(rig, firmware=other, port=None, file=replace(rig.file, board_id=None))
 
 

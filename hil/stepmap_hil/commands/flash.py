@@ -9,7 +9,7 @@ import typer
 
 from stepmap.cli.output import console, working
 from stepmap.errors import ModelError
-from stepmap_codegen.emit.size import BOARDS as MEMORY
+from stepmap_codegen import boards
 from stepmap_hil.commands.options import BoardOption, Build, KeyOption, RegistryOption, SystemOption
 from stepmap_hil.commands.shared import built_firmware, doing, key_file
 from stepmap_hil.firmware import flash as flashing
@@ -60,5 +60,5 @@ def flash(
         with doing(f"flashing {name}") as progress:
             flashing.flash_job(made, generated.folder, choices, place, progress)
     console().print(f"flashed: {given}, {given.stat().st_size} bytes, into {name} at {place}", soft_wrap=True)
-    if MEMORY[name].bank:
+    if boards.find(name).bank_bytes:
         console().print(KEPT, soft_wrap=True)

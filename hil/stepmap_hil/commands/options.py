@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from stepmap_hil.firmware.build import BOARDS
+from stepmap_codegen import boards
 
-BoardName = Enum("BoardName", {name: name for name in BOARDS}, type=str)  # type: ignore[misc]
+BoardName = Enum("BoardName", {name: name for name in boards.catalog()}, type=str)  # type: ignore[misc]
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
 BoardOption = Annotated[BoardName, typer.Option(help="The board; docs/boards.md describes them.")]
 Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]

@@ -11,10 +11,11 @@ import typer
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import LinkError
 from stepmap.jobs import optimize as optimum
+from stepmap_codegen import boards
 from stepmap_codegen import generate as generation
+from stepmap_codegen.boards import NATIVE, Runs
 from stepmap_hil.bench import replay as replaying
-from stepmap_hil.boards import NativeBoard, QemuBoard
-from stepmap_hil.boards.base import Board
+from stepmap_hil.boards import without_hardware
 from stepmap_hil.commands.bench import firmware, own_key
 from stepmap_hil.commands.run_argument import RunArgument
 from stepmap_hil.firmware.build import Choices
@@ -22,17 +23,14 @@ from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.recording import blaming, story
 from stepmap_hil.wire import key as keys
 
-
-class BoardName(Enum):
-    """Boards that take uploads."""
-
-    NATIVE = "native"
-    STM32F405 = "stm32f405"
+UPLOADING = [b.name for b in boards.catalog().values() if b.runs is not Runs.SERIAL and b.bank_bytes]
+BoardName = Enum("BoardName", {name: name for name in UPLOADING}, type=str)  # type: ignore[misc]
+DEFAULT = BoardName(NATIVE.name)
 
 
 def replay(
     run: RunArgument,
-    board: Annotated[BoardName, typer.Option(help="A process, or an emulated chip.")] = BoardName.NATIVE,
+    board: Annotated[BoardName, typer.Option(help="A process, or an emulated chip.")] = DEFAULT,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
     """Send a recording's measurements to a fresh board once more, and compare what it says, bit for bit.
@@ -50,9 +48,8 @@ def replay(
     key_file = own_key(place / told.job.name)
     secret = keys.read(key_file)
     _, made = firmware(told.job, generated, Choices(board.value, key_file), secret, place)
-    here: Board = NativeBoard(made.program) if board.value == "native" else QemuBoard(board.value, made.program)
     with working("replaying"), blaming(file):
-        found = replaying.replay(told, here, secret)
+        found = replaying.replay(told, without_hardware(board.value, made.program), secret)
     twin = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[found.twin]
     rows = [
         ("recorded", f"{told.closed.board}, {told.closed.mode}, {found.ticks} ticks"),

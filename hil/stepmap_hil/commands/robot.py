@@ -10,6 +10,7 @@ import typer
 
 from stepmap import jobs
 from stepmap.cli.output import console, working
+from stepmap_codegen.boards import NATIVE
 from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.settings import settings_in
@@ -36,10 +37,10 @@ def robot(
     with working("reading the job"):
         job = jobs.load(file)
         settings = settings_in(job.root)
-        require_counts(job.system, "native")
+        require_counts(job.system, NATIVE.name)
     controller, generated, _ = controller_of(job, build)
     key = own_key(build / job.name)
-    _, program = firmware(job, generated, building.Choices("native", key), keys.read(key), build)
+    _, program = firmware(job, generated, building.Choices(NATIVE.name, key), keys.read(key), build)
     place = rig or build / job.name / "rig.toml"
     keep_time()
     with EmulatedRobot(job, controller, program, settings, key, seed) as made, suppress(KeyboardInterrupt):

@@ -24,18 +24,18 @@ import stepmap
 from stepmap.errors import ModelError, ToolchainError
 from stepmap.files import write_private
 from stepmap.jobs import Job, Stage
-from stepmap.jobs.stage import digest, versions
+from stepmap.jobs.stage import digest, digest_data, versions
 from stepmap.owned import require_folder
+from stepmap_codegen import boards
+from stepmap_codegen.boards import BoardSpec, Runs
 from stepmap_codegen.precision import pinned as kept
 from stepmap_codegen.toolchain import TARGETS, tools
+from stepmap_hil.firmware import environment
 from stepmap_hil.firmware import memory as budget
 from stepmap_hil.firmware.memory import Budget
 from stepmap_hil.firmware.process_group import SilenceError, guarded, lines
 from stepmap_hil.wire.key import Key
 
-BOARDS = ("stm32f405", "stm32f100", "native", "esp32", "esp32c3")
-ESP32 = ("esp32", "esp32c3")
-LIMITS = {"stm32f405": (512 * 1024, 128 * 1024), "stm32f100": (126 * 1024, 8 * 1024)}  # flash, RAM (docs/boards.md)
 PARTS = ("platformio.ini", "firmware", "tools/mavgen.py")  # what a firmware is built from
 LEFT_OUT = ("generated", "test", "echo.c", "__pycache__")
 TOLD = 200  # lines of a failed build that are shown
@@ -73,12 +73,16 @@ class Choices:
     """Use PlatformIO's own platforms, which it downloads."""
 
     def __post_init__(self) -> None:
-        if self.board not in BOARDS:
-            raise ModelError(f"--board: there is no {self.board!r}; there are {', '.join(BOARDS)}")
+        if self.board not in boards.catalog():
+            raise ModelError(f"--board: there is no {self.board!r}; there are {', '.join(boards.catalog())}")
         if not 1 <= self.system <= 254:
             raise ModelError(f"--system: boards have system ids 1 to 254, not {self.system}")
-        if self.board in ESP32 and not self.registry:
+        if self.spec.needs_registry and not self.registry:
             raise ModelError(f"--board {self.board}: only PlatformIO's own platform builds for it; give --registry too")
+
+    @property
+    def spec(self) -> BoardSpec:
+        return boards.find(self.board)
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class Firmware:
     @property
     def program(self) -> Path:
         """What a board of stepmap_hil.boards runs."""
-        return self.folder / ("program" if self.board == "native" else "firmware.elf")
+        return self.folder / program_name(boards.find(self.board))
 
     @property
     def image(self) -> Path:
@@ -104,10 +108,16 @@ class Firmware:
         return found
 
 
+def program_name(board: BoardSpec) -> str:
+    """The file that PlatformIO links for a board."""
+    return "program" if board.runs is Runs.PROCESS else "firmware.elf"
+
+
 def stage(job: Job, generated: Stage, choices: Choices, key: Key | None, out: Path) -> Stage:
     """The stage's folder."""
     made = {
         "board": choices.board,
+        "environment": digest_data(choices.spec.platformio),
         "key": "none" if key is None else key.name,
         "system": str(choices.system),
         "platforms": "registry" if choices.registry else "stand-in",
@@ -131,8 +141,8 @@ def _sources(root: Path) -> str:
 def _compiler(choices: Choices) -> str:
     if choices.registry:
         return "PlatformIO's"
-    target = TARGETS[budget.CHIPS.get(choices.board, "host")]
-    if shutil.which(target.tool("gcc")) is None:
+    target = choices.spec.target
+    if target is None or shutil.which(target.tool("gcc")) is None:
         return "none"  # the build will say so
     return tools.call(target, "gcc", "--version").splitlines()[0]
 
@@ -154,27 +164,26 @@ def _keep(made: Stage, generated: Path, choices: Choices, run: str) -> None:
                 write_private(folder / file.name, file.read_bytes(), executable=file.name == "program")  # holds the key
         if (generated / kept.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
             shutil.copy(generated / kept.FILE, folder / kept.FILE)
-        summary = _summary(choices, generated, _budget(choices.board, built, run))
+        summary = _summary(choices, generated, _budget(choices.spec, built, run))
         (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
 
 
 def _summary(choices: Choices, generated: Path, sizes: Budget) -> dict[str, Any]:
     signals = json.loads((generated / "signals.json").read_text())
-    flash, ram = LIMITS.get(choices.board, (None, None))
+    board = choices.spec
     return {
         "board": choices.board,
         "system": choices.system,
         "model": signals["model"],
         **asdict(sizes),
-        "flash_limit": flash,
-        "ram_limit": ram,
+        "flash_limit": board.flash_bytes if board.bare_chip else None,
+        "ram_limit": board.ram_bytes if board.bare_chip else None,
     }
 
 
-def _budget(board: str, built: Path, output: str) -> Budget:
-    if board not in ESP32:
-        program = built / ("program" if board == "native" else "firmware.elf")
-        return budget.measure(board, program, built)
+def _budget(board: BoardSpec, built: Path, output: str) -> Budget:
+    if board.target is not None:
+        return budget.measure(board, board.target, built / program_name(board), built)
     used = {name: int(size) for name, size in USED.findall(output)}
     return Budget(used.get("Flash", 0), used.get("RAM", 0), None)
 
@@ -211,8 +220,9 @@ def pio(
     program = "pio" if choices.registry else str(root / "firmware" / "platforms" / "pio")
     command = [program, *arguments, "--project-dir", str(root)]
     with made.alone(), _scratch(made) as scratch:  # objects of two processes at once would be neither's
-        environment = _environment(made, generated, choices) | {"TMPDIR": str(scratch)}
-        code, output = _run(command, root, environment, progress or (lambda text: None))
+        command += environment.project_conf(choices.spec, root, workshop(made).with_suffix(".ini"))
+        variables = _environment(made, generated, choices) | {"TMPDIR": str(scratch)}
+        code, output = _run(command, root, variables, progress or (lambda text: None))
     if code:
         log = "\n".join(output.splitlines()[-TOLD:])
         what = "could not be flashed" if "upload" in arguments else "could not be built"
@@ -247,7 +257,7 @@ def _environment(made: Stage, generated: Path, choices: Choices) -> dict[str, st
         "STEPMAP_KEY": "" if choices.key is None else str(choices.key.resolve()),
         "STEPMAP_APP": "",
     }
-    if choices.board in budget.CHIPS:
+    if choices.spec.bare_chip is not None:
         more["PLATFORMIO_BUILD_FLAGS"] = f"{flags} {budget.CALLGRAPH}".strip()
     return os.environ | more
 

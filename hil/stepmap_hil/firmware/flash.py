@@ -17,7 +17,9 @@ from serial.tools import list_ports
 from stepmap.errors import LinkError, ModelError, ToolchainError
 from stepmap.files import write_private
 from stepmap.jobs import Stage
-from stepmap_hil.boards.stm32_bootloader import CHIPS, Bootloader
+from stepmap_codegen import boards
+from stepmap_codegen.boards import Runs
+from stepmap_hil.boards.stm32_bootloader import Bootloader
 from stepmap_hil.firmware.build import REMEDIES, Choices, Firmware, Progress, checkout, pio, workshop
 from stepmap_hil.firmware.image import require_image
 from stepmap_hil.firmware.process_group import guarded
@@ -33,8 +35,8 @@ Part = Callable[[float], None]
 
 def require(board: str) -> None:
     """Raises where a board has nothing that could be flashed."""
-    if board == "native":
-        raise ModelError("--board native: a process of this computer is not flashed; stepmap build makes it")
+    if boards.find(board).runs is Runs.PROCESS:
+        raise ModelError(f"--board {board}: a process of this computer is not flashed; stepmap build makes it")
 
 
 def find_port(given: str | None) -> str:
@@ -109,10 +111,11 @@ def flash_emulated(board: str, image: Path, folder: Path, progress: Part | None 
 
     None for a board without that bootloader, and where the program is not installed.
     """
-    if board not in CHIPS or shutil.which("stm32flash") is None:
+    spec = boards.find(board)
+    if spec.bootloader is None or shutil.which("stm32flash") is None:
         return None
     begun = time.monotonic()
-    with Bootloader(CHIPS[board]) as chip:
+    with Bootloader(spec) as chip:
         flash_image(board, image, chip.port, progress)
         content = folder / "flash.bin"
         write_private(content, bytes(chip.flash))  # the key is inside
@@ -123,7 +126,7 @@ def _command(board: str, image: Path, port: str) -> list[str]:
     """upload_command of platformio.ini."""
     ini = ConfigParser(interpolation=None)
     ini.read(checkout() / "platformio.ini")
-    section = ini[ini[f"env:{board}"].get("extends", f"env:{board}")]
+    section = ini[boards.find(board).environment["extends"]]
     values = {
         "$UPLOAD_SPEED": section["upload_speed"],
         "$UPLOAD_FLAGS": "-m 8n1" if port.startswith("/dev/pts/") else "",  # a pseudo terminal refuses parity

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepmap_codegen import Controller
-from stepmap_codegen.toolchain import TARGETS, build, run
+from stepmap_codegen import Controller, boards
+from stepmap_codegen.toolchain import build, run
 from stepmap_hil.firmware.build import checkout
-from stepmap_hil.firmware.memory import CHIPS
 
 
 def instructions(controller: Controller, board: str, folder: Path) -> int | None:
     """Instructions of a tick on the board's processor, counted by QEMU; None for a board without a chip."""
-    if board not in CHIPS:
+    chip = boards.find(board).bare_chip
+    if chip is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in controller.files().items():
@@ -25,7 +25,7 @@ def instructions(controller: Controller, board: str, folder: Path) -> int | None
         folder / "schedule.c",
         *(core / f"sm_{n}.c" for n in ("fixed", "rows", "schedule")),
     ]
-    made = build(TARGETS[CHIPS[board]], sources, [core, folder], folder / "objects", options=("-Os",))
+    made = build(chip, sources, [core, folder], folder / "objects", options=("-Os",))
     return int.from_bytes(run(made), "little")
 
 

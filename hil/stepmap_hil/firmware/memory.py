@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepmap_codegen.toolchain import TARGETS, Target, elf, tools
+from stepmap_codegen.boards import BoardSpec
+from stepmap_codegen.toolchain import Target, elf, tools
 from stepmap_codegen.toolchain.stack import INDIRECT, Frame, compiled, disassembled, worst
 
 CALLGRAPH = "-fcallgraph-info=su"  # what gcc needs to be told for `measure`
-CHIPS = {"stm32f405": "cortex-m4f", "stm32f100": "cortex-m3"}
-EXCEPTION = {"stm32f405": 108, "stm32f100": 36}  # bytes that an interrupt puts on the stack, with alignment; FPU: more
+EXCEPTION, EXCEPTION_FPU = 36, 108  # bytes that an interrupt puts on the stack of a Cortex-M, with alignment
 HANDLERS = ("tick_handler", "serial_handler")  # of equal priority: they do not interrupt each other
 POINTERS = {"sm_link_send": "sm_loop.c:output", "sm_upload_take": "sm_check_schedule"}  # what they call
 SECTION = re.compile(r"^\.(text|data|bss|noinit)\s+(\d+)", re.MULTILINE)
@@ -29,22 +29,22 @@ class Budget:
     """The most that is used of that room; None where it is not known."""
 
 
-def measure(board: str, program: Path, objects: Path) -> Budget:
+def measure(board: BoardSpec, target: Target, program: Path, objects: Path) -> Budget:
     """Of a program for an STM32 or for this computer, and of the call graphs beside its objects."""
-    target = TARGETS[CHIPS.get(board, "host")]
     found = dict.fromkeys(("text", "data", "bss", "noinit"), 0)
     for name, size in SECTION.findall(tools.call(target, "size", "-A", "-d", program)):
         found[name] += int(size)
-    stack = _stack(board, target, program, objects) if board in CHIPS else None
+    stack = _stack(board, target, program, objects) if board.bare_chip else None
     return Budget(found["text"] + found["data"], found["data"] + found["bss"] + found["noinit"], stack)
 
 
-def _stack(board: str, target: Target, program: Path, objects: Path) -> int:
+def _stack(board: BoardSpec, target: Target, program: Path, objects: Path) -> int:
     frames = compiled("".join(path.read_text() for path in sorted(objects.rglob("*.ci"))))
     plain = {name.rpartition(":")[2] for name in frames}
     libraries = {f.name: f.address for f in elf.functions(target, program) if f.name not in plain}
     frames = _pointed(disassembled(elf.listing(target, program), libraries) | frames)
-    return worst(frames, "start_handler") + EXCEPTION[board] + max(worst(frames, name) for name in HANDLERS)
+    exception = EXCEPTION_FPU if board.fpu else EXCEPTION
+    return worst(frames, "start_handler") + exception + max(worst(frames, name) for name in HANDLERS)
 
 
 def _pointed(frames: Mapping[str, Frame]) -> dict[str, Frame]:

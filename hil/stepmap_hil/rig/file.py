@@ -17,11 +17,10 @@ from stepmap.arrays import Array
 from stepmap.errors import JobError, ModelError, StepmapError
 from stepmap.files import write_whole
 from stepmap.toml.tables import Table, read
-from stepmap_codegen import Controller
+from stepmap_codegen import Controller, boards
 from stepmap_hil.boards.serial import BAUD
 from stepmap_hil.depth import Camera, Scene
 from stepmap_hil.depth import calibration_file as camera_table
-from stepmap_hil.firmware.build import BOARDS
 from stepmap_hil.wire.key import BOARD_ID
 from stepmap_hil.wire.ports import require_name
 
@@ -74,7 +73,7 @@ def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
         plant=plant,
         port=_port(table),
         baud=_baud(table),
-        board=table.choice("board", BOARDS) if "board" in table else None,
+        board=table.choice("board", list(boards.catalog())) if "board" in table else None,
         board_id=_board_id(table),
         key=_path(table, "key", file),
         countdown=_countdown(table),

@@ -14,8 +14,8 @@ from typing import Any
 
 from stepmap.errors import DamagedError
 from stepmap.text import printable
+from stepmap_codegen import boards
 from stepmap_hil.faults.spec import Result
-from stepmap_hil.firmware.build import BOARDS
 from stepmap_hil.rig.file import PLANTS
 from stepmap_hil.runs.log import MODES, MOST_SEED, Row, Stop
 from stepmap_hil.runs.mcap import NAME, Entry
@@ -51,7 +51,7 @@ class About:
         """The metadata "run" of a recording."""
         return cls(
             job=_matching(said, "job", NAME),
-            board=_among(said, "board", BOARDS),
+            board=_among(said, "board", list(boards.catalog())),
             model=_matching(said, "model", MODEL),
             seed=int(_matching(said, "seed", DIGITS)),
             sensor=_matching(said, "sensor", NAME),
