@@ -23,9 +23,9 @@ from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import KIB, BoardSpec
 from stepmap_codegen.controller import Controller, Design, Options
 from stepmap_codegen.emit.size import Estimate, needs, require_counts
-from stepmap_codegen.emit.source import Form, Scalar
 from stepmap_codegen.generate import Choices, StaleError
 from stepmap_codegen.lower.controller import Settings
+from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision.assign import WORDS
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]

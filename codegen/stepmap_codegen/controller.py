@@ -17,22 +17,17 @@ from stepmap.arrays import Array
 from stepmap.steps.protocol import Trajectory
 from stepmap.toml.tables import Table
 from stepmap_codegen.emit import size
+from stepmap_codegen.emit.c_text import field_order
+from stepmap_codegen.emit.header import emit_header
 from stepmap_codegen.emit.motors import Axis, emit_robot, read_axes, read_late
+from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
-from stepmap_codegen.emit.source import (
-    SELF_TEST_TICKS,
-    Form,
-    Output,
-    Scalar,
-    SelfTest,
-    emit_header,
-    emit_source,
-    field_order,
-)
+from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
 from stepmap_codegen.lower.controller import Plant, lower
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, encode
 from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as keeping
 from stepmap_codegen.precision.assign import assign
 from stepmap_codegen.precision.pinned import Kept

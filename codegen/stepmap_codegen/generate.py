@@ -20,8 +20,8 @@ from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import size
 from stepmap_codegen.emit.schedule import FILES as SCHEDULE
 from stepmap_codegen.emit.schedule import emit_schedule, same, unpack
-from stepmap_codegen.emit.source import Form, Scalar
 from stepmap_codegen.lower.controller import Noise, Plant, Settings
+from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as keeping
 from stepmap_codegen.precision.assign import WORDS
 from stepmap_codegen.precision.pinned import Kept

@@ -20,11 +20,12 @@ from stepmap.errors import DamagedError
 from stepmap_codegen.controller import Controller
 from stepmap_codegen.emit import schedule
 from stepmap_codegen.emit.motors import Axis
+from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.size import Estimate
-from stepmap_codegen.emit.source import Form, Output, Scalar, SelfTest
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.formats import BlockFormats, Formats
 from stepmap_codegen.model.program import Block, Field, Guard, Line, Program, Role, Store
+from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision.pinned import Kept
 from stepmap_codegen.precision.signals import Signal
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from stepmap import jobs
 from stepmap_codegen import generate as generation
-from stepmap_codegen.emit.source import Form, Scalar
+from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import Key

@@ -15,7 +15,7 @@ import numpy as np
 import stepmap as sm
 from stepmap import systems
 from stepmap_codegen import Controller, Form, IntegerMachine, Noise, Options, Plant, Role, Scalar, Settings, design
-from stepmap_codegen.emit.source import field_order
+from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.model.integers import Ints
 from stepmap_codegen.precision.ranges import Tube
 from tests import problems

@@ -13,7 +13,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_codegen import FloatMachine, Form, Formats, Program, Role, Scalar
-from stepmap_codegen.emit.source import Output, SelfTest, emit_header, emit_source, field_order
+from stepmap_codegen.emit.c_text import field_order
+from stepmap_codegen.emit.header import emit_header
+from stepmap_codegen.emit.output import Output, SelfTest
+from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.model.float_machine import FLOAT, float_rule
 from stepmap_codegen.model.program import Block, Field, Guard, Line, Store
 from stepmap_codegen.precision.assign import assign

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from stepmap_codegen import Controller, IntegerMachine, Role, encode
-from stepmap_codegen.emit.source import field_order
+from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.model.integers import Ints
 from stepmap_codegen.toolchain import Built, Target, build, run
 from tests.sil.controllers import CORE, STRICT

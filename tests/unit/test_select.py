@@ -31,7 +31,10 @@ from stepmap_codegen import (
     design,
     encode,
 )
-from stepmap_codegen.emit.source import Output, SelfTest, emit_header, emit_source, field_order
+from stepmap_codegen.emit.c_text import field_order
+from stepmap_codegen.emit.header import emit_header
+from stepmap_codegen.emit.output import Output, SelfTest
+from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.lower.controller import make_block
 from stepmap_codegen.model.instructions import Kind, Op, select
 from stepmap_codegen.model.program import Field

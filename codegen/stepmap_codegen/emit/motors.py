@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from stepmap.toml.tables import Table
-from stepmap_codegen.emit.source import Scalar
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.program import Field, Program, Role
+from stepmap_codegen.model.scalar import Scalar
 
 MOST_LATE = 0.08  # s; to the firmware's supervisor measurements of 0.1 s are stale
 MOST_AHEAD = 3  # periods; each costs a board one more prediction a tick

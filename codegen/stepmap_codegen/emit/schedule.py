@@ -13,10 +13,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import RangeError, ShapeError
-from stepmap_codegen.emit.source import Scalar
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import encode
 from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.model.scalar import Scalar
 
 MAGIC = b"SMS1"
 VERSION = 1

@@ -12,10 +12,10 @@ from stepmap.mechanics import System
 from stepmap_codegen import boards
 from stepmap_codegen.boards import KIB, BoardSpec, Runs
 from stepmap_codegen.emit import wire_limits as wire
-from stepmap_codegen.emit.source import Form, Scalar
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.instructions import Op, Selected, constants, select, slots
 from stepmap_codegen.model.program import Block, Program, Role
+from stepmap_codegen.model.scalar import Form, Scalar
 
 FIRMWARE_FLASH = 23 * KIB  # everything but the controller and its schedule: link, supervisor, store, ports
 FIRMWARE_STACK = 1300  # below the controller's: loop and interrupts

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from stepmap.arrays import Array
 from stepmap_codegen import Controller, FloatMachine, Form, Formats, Program, Role, Scalar, decode, encode
-from stepmap_codegen.emit.source import emit_header, emit_source, field_order
+from stepmap_codegen.emit.c_text import field_order
+from stepmap_codegen.emit.header import emit_header
+from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.lower.controller import make_block
 from stepmap_codegen.lower.step_graph import StepGraph
 from stepmap_codegen.precision.assign import assign
