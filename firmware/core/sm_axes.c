@@ -2,141 +2,167 @@
 
 #include <string.h>
 
-#include "sm_clock.h"
-#include "sm_report.h"
+#include "sm_loop.h"
+
+#define HOLD_BRAKE_US 1000U     /* µs, one motor step: a ramp that should have ended already ends at once */
+#define SPREAD_LIMIT INT64_C(4) /* times following_limit, between calibration measurements; beyond it is no noise */
 
 _Static_assert(SM_AXES <= PORT_AXES, "the robot has more motors than the board");
 _Static_assert(PORT_AXES <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many motors");
 
-const sm_motor_config sm_motors[SM_MOTORS] = SM_MOTOR_CONFIGS;
+const sm_motor_config sm_axes_config[SM_MOTORS] = SM_MOTOR_CONFIGS;
 
-static int32_t encoder(const sm_loop *l, unsigned axis) {
-  return l->virtual_io ? l->encoders[axis] : port_encoder(axis);
-}
+static int32_t encoder(const sm_axes *a, unsigned i) { return a->is_virtual ? a->virtual_counts[i] : port_encoder(i); }
 
-static void report_motor_fault(sm_loop *l, sm_reason reason) {
-  l->faults++;
-  (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_MOTOR_FAULT, .reason = reason});
-}
-
-void sm_obey(sm_loop *l) {
-  const sm_supervisor_output may = sm_supervised(&l->supervisor);
-  const bool on = may.motion != SM_MOTION_OFF;
-  if (on && l->motion == SM_MOTION_OFF) {
-    l->motor_longest = 0;
-    l->tick_longest = 0;
+static void apply_to_motor(sm_motor *m, const sm_motor_config *c, const sm_supervisor_output *allowed) {
+  if (allowed->motion == SM_MOTION_OFF) {
+    sm_motor_off(m);
+  } else if (allowed->motion == SM_MOTION_RAMP) {
+    sm_motor_brake(m, c, allowed->ramp_left_us);
+  } else if (allowed->motion == SM_MOTION_HOLD) {
+    if (m->mode == SM_MOTOR_OFF) {
+      sm_motor_hold(m);
+    } else {
+      sm_motor_brake(m, c, HOLD_BRAKE_US);
+    }
   }
-  if (!l->virtual_io) {
+}
+
+void sm_axes_apply_supervisor(sm_loop *l) {
+  sm_axes *a = &l->axes;
+  const sm_supervisor_output allowed = sm_supervisor_allowed(&l->supervisor);
+  const bool on = allowed.motion != SM_MOTION_OFF;
+  if (on && a->motion == SM_MOTION_OFF) {
+    a->longest_us = 0;
+    l->timing.longest_us = 0;
+  }
+  if (!a->is_virtual) {
     port_enable(on);
   }
   for (unsigned i = 0; i < SM_AXES; i++) {
-    if (!sm_moves(i)) {
-      continue; /* a force: nothing to hold */
-    }
-    if (!on) {
-      sm_motor_off(&l->motors[i]);
-    } else if (may.motion == SM_MOTION_RAMP) {
-      sm_motor_brake(&l->motors[i], &sm_motors[i], may.ramp_left_us);
-    } else if (may.motion == SM_MOTION_HOLD) {
-      if (l->motors[i].mode == SM_MOTOR_OFF) {
-        sm_motor_hold(&l->motors[i]);
-      } else {
-        sm_motor_brake(&l->motors[i], &sm_motors[i], 1000U);
-      }
+    if (sm_numbers_is_position(i)) { /* a force has nothing to hold */
+      apply_to_motor(&a->motors[i], &sm_axes_config[i], &allowed);
     }
   }
-  l->motion = may.motion;
+  a->motion = allowed.motion;
   if (l->supervisor.state == SM_STATE_IDLE || l->supervisor.state == SM_STATE_FAULT) {
-    l->ticking = false;
-    l->running = false;
+    l->timing.is_ticking = false;
+    l->control.is_running = false;
   }
-  sm_say_changes(l); /* at once: in some states there is no telemetry */
+  sm_report_transitions(l); /* at once: in some states there is no telemetry */
 }
 
-int32_t sm_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
-  if (!sm_moves(i)) {
-    return l->motion == SM_MOTION_FOLLOW ? sm_clamp(sm_as_motor(i, l->applied[i]), -1000, 1000) : 0;
+static void report_motor_fault(sm_loop *l, sm_motor_fault fault) {
+  const sm_reason reason = fault == SM_MOTOR_FOLLOWING ? SM_REASON_MOTOR_FOLLOWING : SM_REASON_MOTOR_ENCODER;
+  l->report.faults++;
+  const sm_event event = {.kind = SM_EVENT_MOTOR_FAULT, .reason = reason};
+  (void)sm_supervisor_handle(&l->supervisor, sm_clock_now_us(&l->clock), event);
+}
+
+int32_t sm_axes_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
+  sm_axes *a = &l->axes;
+  sm_motor *m = &a->motors[i];
+  if (!sm_numbers_is_position(i)) {
+    const int32_t effort = sm_numbers_as_motor(i, l->control.applied[i]);
+    return a->motion == SM_MOTION_FOLLOW ? sm_motor_clamp(effort, -SM_MOTOR_EFFORT, SM_MOTOR_EFFORT) : 0;
   }
-  const sm_motor_fault before = l->motors[i].fault;
-  const int32_t effort = sm_motor_step(&l->motors[i], &sm_motors[i], encoder(l, i), dt_us);
-  if (!l->supervisor.calibrated && l->motion == SM_MOTION_OFF) {
-    sm_motor_reset(&l->motors[i]); /* where it stands is not known yet: nothing is wrong with that */
+  const sm_motor_fault before = m->fault;
+  const int32_t effort = sm_motor_step(m, &sm_axes_config[i], encoder(a, i), dt_us);
+  if (!l->supervisor.calibrated && a->motion == SM_MOTION_OFF) {
+    sm_motor_reset(m); /* its position is not known yet: an encoder that is moved by hand is no fault */
     return 0;
   }
-  if (before == SM_MOTOR_OK && l->motors[i].fault != SM_MOTOR_OK) {
-    report_motor_fault(l,
-                       l->motors[i].fault == SM_MOTOR_FOLLOWING ? SM_REASON_MOTOR_FOLLOWING : SM_REASON_MOTOR_ENCODER);
-    sm_obey(l);
+  if (before == SM_MOTOR_OK && m->fault != SM_MOTOR_OK) {
+    report_motor_fault(l, m->fault);
+    sm_axes_apply_supervisor(l);
     return 0;
   }
   return effort;
 }
 
-void sm_turn_motors(sm_loop *l) {
+void sm_axes_step(sm_loop *l) {
+  sm_axes *a = &l->axes;
   const uint32_t clock = port_micros();
-  const uint32_t dt = clock - l->motor_us;
-  if (l->virtual_io || dt < SM_MOTOR_LEAST_US) {
+  const uint32_t dt = clock - a->step_us;
+  if (a->is_virtual || dt < SM_AXES_DUE_US) {
     return;
   }
-  l->motor_us = clock;
-  if (l->motion != SM_MOTION_OFF && dt > l->supervisor.config->motor_late_us) {
-    (void)sm_supervise(&l->supervisor, clock, (sm_event){.kind = SM_EVENT_MOTOR_LATE});
-    sm_obey(l);
+  a->step_us = clock;
+  if (a->motion != SM_MOTION_OFF && dt > l->supervisor.config->motor_late_us) {
+    (void)sm_supervisor_handle(&l->supervisor, clock, (sm_event){.kind = SM_EVENT_MOTOR_LATE});
+    sm_axes_apply_supervisor(l);
   }
-  l->motor_longest = dt > l->motor_longest ? dt : l->motor_longest;
+  a->longest_us = dt > a->longest_us ? dt : a->longest_us;
   for (unsigned i = 0; i < SM_AXES; i++) {
-    port_drive(i, sm_effort(l, i, dt));
+    port_drive(i, sm_axes_effort(l, i, dt));
   }
 }
 
-void sm_begin_calibration(sm_loop *l) {
-  l->calibrations = 0;
-  memset(l->calibration, 0, sizeof l->calibration);
+void sm_axes_calibration_start(sm_loop *l) {
+  l->axes.calibration.count = 0;
+  memset(l->axes.calibration.sum, 0, sizeof l->axes.calibration.sum);
 }
 
-/* Q8 counts that a motor was turned by since the first measurement of the calibration. */
-static int64_t turned(const sm_loop *l, unsigned i) {
-  return (int64_t)(int32_t)((uint32_t)encoder(l, i) - (uint32_t)l->calibration_encoder[i]) * 256;
-}
-
-void sm_calibrate(sm_loop *l, uint32_t valid) {
+/* Returns the bits of the channels that measure positions of motors. */
+static uint32_t needed_channels(void) {
   uint32_t needed = 0;
   for (unsigned i = 0; i < SM_AXES; i++) {
-    needed |= sm_channel_of(i) >= 0 ? 1U << (unsigned)sm_channel_of(i) : 0U;
+    needed |= sm_numbers_channel(i) >= 0 ? 1U << (unsigned)sm_numbers_channel(i) : 0U;
   }
+  return needed;
+}
+
+/* Returns the Q8 counts that a motor was moved by since the first measurement of the calibration. */
+static int64_t moved_since_start(const sm_axes *a, unsigned i) {
+  const int32_t counts = (int32_t)((uint32_t)encoder(a, i) - (uint32_t)a->calibration.encoder[i]);
+  return (int64_t)counts * SM_MOTOR_Q8;
+}
+
+/* Adds the measured position of one motor; returns whether the motor was at rest and inside of its travel. */
+static bool add_position(sm_axes *a, unsigned i, int32_t position) {
+  const sm_motor_config *c = &sm_axes_config[i];
+  sm_axes_calibration *n = &a->calibration;
+  const bool first = n->count == 1U;
+  if (first) {
+    n->encoder[i] = encoder(a, i);
+  }
+  const int64_t moved = moved_since_start(a, i);
+  const int64_t begin = position - moved; /* position at the first measurement, as this one tells it */
+  n->sum[i] += begin;
+  n->low[i] = first || begin < n->low[i] ? begin : n->low[i];
+  n->high[i] = first || begin > n->high[i] ? begin : n->high[i];
+  const bool inside = position >= c->low && position <= c->high;
+  const bool at_rest = moved <= c->following_limit && moved >= -c->following_limit;
+  return inside && at_rest && n->high[i] - n->low[i] < SPREAD_LIMIT * c->following_limit;
+}
+
+static void finish_calibration(sm_axes *a) {
+  for (unsigned i = 0; i < SM_AXES; i++) {
+    const int64_t mean = a->calibration.sum[i] / (int64_t)SM_AXES_CALIBRATIONS;
+    const int64_t position = sm_numbers_channel(i) >= 0 ? mean + moved_since_start(a, i) : 0;
+    sm_motor_start(&a->motors[i], encoder(a, i), (int32_t)position); /* within the travel: add_position has checked */
+  }
+}
+
+void sm_axes_calibration_add(sm_loop *l, uint32_t valid) {
+  sm_axes *a = &l->axes;
+  const uint32_t needed = needed_channels();
   if ((valid & needed) != needed) {
     return;
   }
-  bool still = true;
-  const bool first = l->calibrations == 0U;
-  l->calibrations++;
+  bool usable = true;
+  a->calibration.count++;
   for (unsigned i = 0; i < SM_AXES; i++) {
-    if (sm_channel_of(i) < 0) {
-      continue;
+    if (sm_numbers_channel(i) >= 0) {
+      const sm_real measured = sm_numbers_measured_as_command(&l->control.controller, i);
+      usable = add_position(a, i, sm_numbers_as_motor(i, measured)) && usable;
     }
-    if (first) {
-      l->calibration_encoder[i] = encoder(l, i);
-    }
-    const int32_t position = sm_as_motor(i, sm_channel_as_command(&l->controller, i));
-    const int64_t moved = turned(l, i);
-    const int64_t begin = position - moved; /* where it was at the first measurement, by this one */
-    l->calibration[i] += begin;
-    l->calibration_low[i] = first || begin < l->calibration_low[i] ? begin : l->calibration_low[i];
-    l->calibration_high[i] = first || begin > l->calibration_high[i] ? begin : l->calibration_high[i];
-    const int64_t spread = l->calibration_high[i] - l->calibration_low[i];
-    const bool there = position >= sm_motors[i].low && position <= sm_motors[i].high;
-    const bool stands = moved <= sm_motors[i].following && moved >= -sm_motors[i].following;
-    still = still && there && stands && spread < INT64_C(4) * sm_motors[i].following;
   }
-  if (!still) {
-    (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATION_FAILED});
-  } else if (l->calibrations == SM_CALIBRATION) {
-    for (unsigned i = 0; i < SM_AXES; i++) {
-      const bool known = sm_channel_of(i) >= 0;
-      const int64_t position = known ? l->calibration[i] / (int64_t)SM_CALIBRATION + turned(l, i) : 0;
-      sm_motor_start(&l->motors[i], encoder(l, i), (int32_t)position); /* within the travel, which is checked above */
-    }
-    (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_CALIBRATED});
+  if (!usable) {
+    sm_loop_event(l, SM_EVENT_CALIBRATION_FAILED);
+  } else if (a->calibration.count == SM_AXES_CALIBRATIONS) {
+    finish_calibration(a);
+    sm_loop_event(l, SM_EVENT_CALIBRATED);
   }
-  sm_obey(l);
+  sm_axes_apply_supervisor(l);
 }

@@ -1,30 +1,69 @@
-/* The motors of the robot, real ones or those of messages, as the supervisor allows. */
+/* Axes: the motors of the robot as the supervisor allows them, and the calibration of their encoders.
+ *
+ * Motors and encoders are the board's own, or on a bench those of messages (virtual IO). Main loop only. */
 #ifndef SM_AXES_H
 #define SM_AXES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "sm_loop.h"
+#include "port.h"
+#include "robot.h"
+#include "sm_motor.h"
+#include "sm_numbers.h"
+#include "sm_supervisor.h"
 
-#define SM_MOTOR_US 1000U      /* between steps of the motors */
-#define SM_MOTOR_LEAST_US 750U /* a board that sleeps wakes up every millisecond, sometimes a little early */
+typedef struct sm_loop sm_loop; /* sm_loop.h */
 
-extern const sm_motor_config sm_motors[SM_MOTORS];
+#define SM_AXES_STEP_US 1000U /* µs between motor loop steps, which the motor gains are made for */
+#define SM_AXES_DUE_US                                                                                                 \
+  750U                           /* µs after which the next one is due: a board that sleeps wakes up every millisecond,
+                                  * sometimes a little early */
+#define SM_AXES_CALIBRATIONS 64U /* measurements of a calibration: their mean has an eighth of the noise of one */
 
-/* What the supervisor allows, done. After every event that may have changed it. */
-void sm_obey(sm_loop *l);
+extern const sm_motor_config sm_axes_config[SM_MOTORS];
 
-/* Effort of an axis after dt_us more. */
-int32_t sm_effort(sm_loop *l, unsigned i, uint32_t dt_us);
+/* Calibration of the encoders. Positions are Q8 counts at the first measurement, as later ones tell them. */
+typedef struct {
+  int64_t sum[SM_MOTORS];     /* Q8 counts, of all positions */
+  int64_t low[SM_MOTORS];     /* Q8 counts, least one */
+  int64_t high[SM_MOTORS];    /* Q8 counts, largest one */
+  int32_t encoder[SM_MOTORS]; /* counts, encoder at the first measurement */
+  uint32_t count;             /* measurements so far, 0 … SM_AXES_CALIBRATIONS */
+} sm_axes_calibration;
 
-/* A step of the real motors where one is due. Called between the parts of whatever takes long, so that a slow processor
- * does not let them wait for a whole tick. */
-void sm_turn_motors(sm_loop *l);
+/* Anybody may read it. sm_axes.c writes it, sm_tick.c the virtual encoders, sm_host.c the choice of motors. */
+typedef struct {
+  sm_motor motors[SM_MOTORS];
+  sm_axes_calibration calibration;
+  int32_t virtual_counts[PORT_AXES]; /* counts of the virtual encoders */
+  uint32_t virtual_stamp_us;         /* µs, stamp of their message; only where has_virtual_stamp */
+  uint32_t step_us;                  /* µs, board clock: last step of the real motors */
+  uint32_t longest_us;               /* µs, longest time between two of them since power was last switched on */
+  sm_motion motion;                  /* what the supervisor allowed last */
+  bool is_virtual;                   /* virtual IO: motors and encoders are those of messages */
+  bool has_virtual_stamp;            /* virtual encoders came since virtual IO was chosen */
+} sm_axes;
 
-void sm_begin_calibration(sm_loop *l);
+/* Applies the output of the supervisor: power, motor modes, end of a run; sends heartbeats of new states. To be
+ * called after every event that may have changed the state. */
+void sm_axes_apply_supervisor(sm_loop *l);
 
-/* Takes in a measurement at rest, with these channels; the mean of SM_CALIBRATION of them is where the motors stand. What
- * the encoders say they were turned by meanwhile counts; by more than `following` the calibration has failed. */
-void sm_calibrate(sm_loop *l, uint32_t valid);
+/* Returns the effort of axis i, -1000 … 1000 per mille, after dt_us more (µs). A new motor fault goes to the
+ * supervisor, is applied, and gives 0. */
+int32_t sm_axes_effort(sm_loop *l, unsigned i, uint32_t dt_us);
+
+/* Motor loop step: drives the real motors where a step is due, else returns at once. Called between the parts of
+ * whatever takes long, so that motors of a slow processor do not wait for a whole tick. */
+void sm_axes_step(sm_loop *l);
+
+/* Begins a calibration: forgets the measurements of the last one. */
+void sm_axes_calibration_start(sm_loop *l);
+
+/* Adds the measurement in the controller, made at rest, with the channels `valid` (one bit each); one without all
+ * channels of positions is ignored. The mean of SM_AXES_CALIBRATIONS of them is the position of the motors. Motion
+ * that the encoders see meanwhile is added to it; more than following_limit of it, or measurements that disagree or
+ * lie outside of the travel, fail the calibration. The supervisor is told of either end. */
+void sm_axes_calibration_add(sm_loop *l, uint32_t valid);
 
 #endif

@@ -3,16 +3,16 @@
 static inline uint32_t magnitude(int32_t v) { return v < 0 ? 0U - (uint32_t)v : (uint32_t)v; }
 
 /* Out of line, since it is hardly ever taken. */
-__attribute__((noinline, cold)) static int32_t over(int negative, unsigned word, uint32_t *lost) {
+__attribute__((noinline, cold)) static int32_t over(int negative, unsigned word, uint32_t *overflows) {
   const uint32_t top = UINT32_MAX >> (33U - word);
-  *lost += 1U;
+  *overflows += 1U;
   return (int32_t)(negative ? ~top : top);
 }
 
 /* size with its sign, saturated */
-static inline int32_t with_sign(uint32_t size, int negative, unsigned word, uint32_t *lost) {
+static inline int32_t with_sign(uint32_t size, int negative, unsigned word, uint32_t *overflows) {
   if (SM_UNLIKELY(size > (UINT32_MAX >> (33U - word)) + (uint32_t)negative)) {
-    return over(negative, word, lost);
+    return over(negative, word, overflows);
   }
   return (int32_t)(negative ? 0U - size : size);
 }
@@ -37,18 +37,18 @@ static inline uint32_t inverse(uint32_t m) {
   return (rough << 16) + (uint32_t)(((uint64_t)(rough << 2) * series) >> 32);
 }
 
-int32_t sm_reciprocal(int32_t d, int base, unsigned word, uint32_t *lost) {
+int32_t sm_reciprocal(int32_t d, int base, unsigned word, uint32_t *overflows) {
   if (SM_UNLIKELY(d == 0)) {
-    return over(0, word, lost);
+    return over(0, word, overflows);
   }
   const uint32_t size = magnitude(d);
   const int zeros = __builtin_clz(size);
-  return with_sign(rounded(inverse((size << zeros) >> 1), base + 2 - zeros), d < 0, word, lost);
+  return with_sign(rounded(inverse((size << zeros) >> 1), base + 2 - zeros), d < 0, word, overflows);
 }
 
-int32_t sm_div(int32_t a, int32_t b, int base, unsigned word, uint32_t *lost) {
+int32_t sm_div(int32_t a, int32_t b, int base, unsigned word, uint32_t *overflows) {
   if (SM_UNLIKELY(b == 0)) {
-    return over(a < 0, word, lost);
+    return over(a < 0, word, overflows);
   }
   const int negative = (a ^ b) < 0;
   const uint32_t size = magnitude(b);
@@ -56,16 +56,16 @@ int32_t sm_div(int32_t a, int32_t b, int base, unsigned word, uint32_t *lost) {
   const uint64_t product = (uint64_t)magnitude(a) * inverse((size << zeros) >> 1);
   const int right = base + 2 - zeros;
   if (SM_UNLIKELY(right <= 0)) { /* the product is 0 or has more than 31 bits */
-    return product == 0U ? 0 : over(negative, word, lost);
+    return product == 0U ? 0 : over(negative, word, overflows);
   }
   const uint64_t twice = right > 64 ? 0U : product >> (right - 1);
   const uint64_t quotient = (twice >> 1) + (twice & 1U);
-  return with_sign(quotient > UINT32_MAX ? UINT32_MAX : (uint32_t)quotient, negative, word, lost);
+  return with_sign(quotient > UINT32_MAX ? UINT32_MAX : (uint32_t)quotient, negative, word, overflows);
 }
 
-int32_t sm_sqrt(int32_t v, int base, unsigned word, uint32_t *lost) {
+int32_t sm_sqrt(int32_t v, int base, unsigned word, uint32_t *overflows) {
   if (SM_UNLIKELY(v <= 0)) {
-    *lost += v < 0;
+    *overflows += v < 0;
     return 0;
   }
   const int odd = base & 1;
@@ -83,7 +83,7 @@ int32_t sm_sqrt(int32_t v, int base, unsigned word, uint32_t *lost) {
   }
   /* sqrt(s^2 + rest) = s + rest / 2s - ..., 16 bits behind the point: cut off and left out, each less than one unit */
   const uint32_t root = (s << 16) + ((uint32_t)rest << 15) / s;
-  return with_sign(rounded(root, (base + up) >> 1), 0, word, lost);
+  return with_sign(rounded(root, (base + up) >> 1), 0, word, overflows);
 }
 
 /* sin(pi/4 t) = t p(t^2) and cos(pi/4 t) = p(t^2); coefficient i has 2i fraction bits more than the sum */

@@ -1,5 +1,7 @@
-/* Numbers of the model: states and channels in the formats of commands, commands in the units of motors, statistics of
- * the filter, and words of messages. Where the model is in fixed point all of it is integers. */
+/* Numbers of the model: conversions between states, channels, commands, motor units and messages, and the statistics
+ * of the filter. With a fixed-point model all of it is integers.
+ *
+ * i is the index of a command, 0 … SM_AXES - 1. Every function is pure and may be called from anywhere. */
 #ifndef SM_NUMBERS_H
 #define SM_NUMBERS_H
 
@@ -9,41 +11,48 @@
 #include "controller.h"
 #include "robot.h"
 
-#define SM_MOTORS (SM_AXES > 0 ? SM_AXES : 1) /* room for them */
+#define SM_MOTORS (SM_AXES > 0 ? SM_AXES : 1) /* length of arrays with one entry per axis: C has none of length 0 */
 
-/* The state that command i moves, -1 for a force; and the channel that measures it, -1 where none does. Inline, so that
- * a robot with forces alone has no code for positions. */
-static inline int sm_state_of(unsigned i) {
+/* Returns the state that command i sets; -1 for a force. Inline, so that a robot with forces alone has no code for
+ * positions. */
+static inline int sm_numbers_state(unsigned i) {
   static const int8_t states[SM_MOTORS] = SM_U_STATE;
   return states[i];
 }
 
-static inline int sm_channel_of(unsigned i) {
+/* Returns the channel that measures that state; -1 where none does. */
+static inline int sm_numbers_channel(unsigned i) {
   static const int8_t channels[SM_MOTORS] = SM_U_CHANNEL;
   return channels[i];
 }
 
-/* Whether command i is a position, and a motor moves there. */
-static inline bool sm_moves(unsigned i) { return sm_state_of(i) >= 0; }
+/* Returns whether command i is a position that a motor moves to; else it is a force. */
+static inline bool sm_numbers_is_position(unsigned i) { return sm_numbers_state(i) >= 0; }
 
-/* That state, and its measurement, in the command's format; 0 where there is none. */
-sm_real sm_state_as_command(const sm_controller *c, unsigned i);
-sm_real sm_channel_as_command(const sm_controller *c, unsigned i);
+/* Returns the estimate of the state that command i sets, in the command's format; 0 for a force. */
+sm_real sm_numbers_state_as_command(const sm_controller *c, unsigned i);
 
-/* Command i in the unit of its motor: Q8 counts, or effort. */
-int32_t sm_as_motor(unsigned i, sm_real command);
+/* Returns the measurement of that state, in the command's format; 0 where no channel measures it. */
+sm_real sm_numbers_measured_as_command(const sm_controller *c, unsigned i);
 
-/* Command i within its limits of range and rate; *count counts where that is another number. */
-sm_real sm_limited(unsigned i, sm_real wanted, sm_real last, uint32_t *count);
+/* Returns command i in the unit of its motor: Q8 counts for a position, per mille of effort for a force. */
+int32_t sm_numbers_as_motor(unsigned i, sm_real command);
 
-/* e²/s of a channel with 8 fraction bits: 256 is expected. */
-uint32_t sm_normalized(const sm_controller *c, unsigned channel);
+/* Returns command i within its limits of range and of change since `last`, and counts in *count where that differs from
+ * `wanted`. A NaN becomes a limit. */
+sm_real sm_numbers_limit_command(unsigned i, sm_real wanted, sm_real last, uint32_t *count);
 
-/* A variance as a part of its limit, 256ths; the largest number where it is no variance. */
-uint32_t sm_spread_of(sm_real variance, sm_real limit);
+/* Returns the normalized innovation squared e²/s of a channel, Q8: 256 is expected. */
+uint32_t sm_numbers_nis(const sm_controller *c, unsigned channel);
 
-/* As messages carry it: the word itself, or the bits of a float. */
-int32_t sm_as_word(sm_real v);
-sm_real sm_from_word(int32_t v);
+/* Returns the ratio of a variance to its limit, Q8: 256 is at the limit. UINT32_MAX where it is no variance (≤ 0,
+ * NaN). */
+uint32_t sm_numbers_variance_ratio(sm_real variance, sm_real limit);
+
+/* Returns a number as messages carry it: the raw value of fixed point, or the bits of a float. */
+int32_t sm_numbers_to_wire(sm_real v);
+
+/* Returns the number that messages carry so. */
+sm_real sm_numbers_from_wire(int32_t v);
 
 #endif

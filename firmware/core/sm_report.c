@@ -2,9 +2,14 @@
 
 #include <string.h>
 
-#include "sm_select.h"
+#include "sm_loop.h"
 
-#define PROTOCOL 2U
+#define PROTOCOL 2U           /* version of the dialect, as docs/wire.md counts it */
+#define HEARTBEAT_US 200000U  /* µs between periodic heartbeats: hosts wait at most so long to see a board */
+#define STATUS_HEARTBEATS 10U /* heartbeats from one set of status messages to the next: 2 s */
+
+/* Status messages that follow a heartbeat: bits of sm_report.pending, the least is sent first. */
+enum { PENDING_LINK = 1U, PENDING_TIMING = 2U, PENDING_SELF_TEST = 4U };
 
 _Static_assert(SM_NX <= STEPMAP_LIMIT_STATES, "messages cannot carry so many states");
 _Static_assert(SM_NZ <= STEPMAP_LIMIT_CHANNELS, "messages cannot carry so many measured values");
@@ -18,30 +23,30 @@ _Static_assert(MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN ==
 _Static_assert(STEPMAP_LIMIT_CHANNELS <= 16, "channels are bits of 16");
 _Static_assert(MAVLINK_MSG_HEARTBEAT_FIELD_BOARD_ID_LEN == PORT_BOARD_ID, "heartbeats carry the whole id");
 
-void sm_say(sm_loop *l, uint32_t id, const void *payload) {
-  const int result = l->linked ? sm_link_send(&l->link, id, payload) : SM_EARGUMENT;
+void sm_report_send(sm_loop *l, uint32_t id, const void *payload) {
+  const int result = l->receiver.is_linked ? sm_link_send(&l->link, id, payload) : SM_EARGUMENT;
   (void)result; /* what the line did not take is counted there */
 }
 
-void sm_say_text(sm_loop *l, uint8_t severity, const char *text) {
+void sm_report_log(sm_loop *l, uint8_t severity, const char *text) {
   mavlink_log_t message = {.stamp_us = port_micros(), .severity = severity};
   const size_t size = strlen(text);
   memcpy(message.text, text, size < sizeof message.text ? size : sizeof message.text);
-  sm_say(l, MAVLINK_MSG_ID_LOG, &message);
+  sm_report_send(l, MAVLINK_MSG_ID_LOG, &message);
 }
 
-/* Longer than the clock goes without beginning again. */
-static uint32_t uptime_ms(sm_loop *l) {
-  const uint32_t passed_ms = (port_micros() - l->uptime_us) / 1000U;
-  l->uptime_us += passed_ms * 1000U;
-  l->uptime_ms += passed_ms;
-  return l->uptime_ms;
+/* Returns the ms since the start, for longer than the clock goes without wrapping. */
+static uint32_t uptime_ms(sm_report *r) {
+  const uint32_t passed_ms = (port_micros() - r->uptime_us) / 1000U;
+  r->uptime_us += passed_ms * 1000U;
+  r->uptime_ms += passed_ms;
+  return r->uptime_ms;
 }
 
-static void say_state(sm_loop *l, sm_state state, sm_reason reason) {
+static void send_heartbeat(sm_loop *l, sm_state state, sm_reason reason) {
   mavlink_heartbeat_t m = {
-      .uptime_ms = uptime_ms(l),
-      .tick = l->tick,
+      .uptime_ms = uptime_ms(&l->report),
+      .tick = l->control.tick,
       .state = (uint8_t)state,
       .reason = (uint8_t)reason,
       .start = (uint8_t)port_reset_reason(),
@@ -49,51 +54,47 @@ static void say_state(sm_loop *l, sm_state state, sm_reason reason) {
   };
   unsigned flags = SM_FIXED ? STEPMAP_FLAG_FIXED_POINT : 0U;
   flags |= l->config->key != NULL ? STEPMAP_FLAG_HAS_KEY : 0U;
-  flags |= l->uploaded ? STEPMAP_FLAG_UPLOADED : 0U;
+  flags |= l->selection.is_uploaded ? STEPMAP_FLAG_UPLOADED : 0U;
   flags |= port_region_lasting() ? STEPMAP_FLAG_LASTING : 0U;
-  flags |= l->virtual_io ? STEPMAP_FLAG_VIRTUAL_IO : 0U;
-  flags |= l->virtual_time ? STEPMAP_FLAG_VIRTUAL_TIME : 0U;
+  flags |= l->axes.is_virtual ? STEPMAP_FLAG_VIRTUAL_IO : 0U;
+  flags |= l->clock.is_virtual ? STEPMAP_FLAG_VIRTUAL_TIME : 0U;
   flags |= l->supervisor.calibrated ? STEPMAP_FLAG_CALIBRATED : 0U;
-  flags |= sm_store_room() > 0U ? STEPMAP_FLAG_TAKES_UPLOADS : 0U;
+  flags |= sm_store_capacity() > 0U ? STEPMAP_FLAG_TAKES_UPLOADS : 0U;
   m.flags = (uint16_t)flags;
-  memcpy(m.model, sm_model, sizeof m.model);
-  memcpy(m.schedule, l->schedule_name, sizeof m.schedule);
+  memcpy(m.model, sm_select_model, sizeof m.model);
+  memcpy(m.schedule, l->selection.name, sizeof m.schedule);
   memcpy(m.board_id, port_board_id(), sizeof m.board_id);
-  sm_say(l, MAVLINK_MSG_ID_HEARTBEAT, &m);
+  sm_report_send(l, MAVLINK_MSG_ID_HEARTBEAT, &m);
 }
 
-void sm_say_heartbeat(sm_loop *l) {
-  l->told = l->supervisor.transitions;
-  say_state(l, l->supervisor.state, l->supervisor.reason);
+void sm_report_heartbeat(sm_loop *l) {
+  l->report.transitions = l->supervisor.transitions;
+  send_heartbeat(l, l->supervisor.state, l->supervisor.reason);
 }
 
-void sm_say_changes(sm_loop *l) {
+void sm_report_transitions(sm_loop *l) {
   const sm_supervisor *s = &l->supervisor;
-  if (s->transitions - l->told > 1U) {
-    say_state(l, s->previous, s->previous_reason);
+  if (s->transitions - l->report.transitions > 1U) {
+    send_heartbeat(l, s->previous, s->previous_reason);
   }
-  if (s->transitions != l->told) {
-    sm_say_heartbeat(l);
+  if (s->transitions != l->report.transitions) {
+    sm_report_heartbeat(l);
   }
 }
 
-void sm_say_timing(sm_loop *l) {
-  const mavlink_timing_t m = {.motor_us = l->motor_longest, .tick_us = l->tick_longest};
-  sm_say(l, MAVLINK_MSG_ID_TIMING, &m);
-}
+uint16_t sm_report_us16(uint32_t us) { return (uint16_t)(us < UINT16_MAX ? us : UINT16_MAX); }
 
-uint16_t sm_short_time(uint32_t us) { return (uint16_t)(us < UINT16_MAX ? us : UINT16_MAX); }
-
-mavlink_telemetry_t sm_telemetry(const sm_loop *l, uint32_t wait_us) {
+mavlink_telemetry_t sm_report_telemetry(const sm_loop *l, uint32_t wait_us) {
+  const sm_tick_control *k = &l->control;
   mavlink_telemetry_t m = {
-      .stamp_us = l->virtual_time ? l->stamp_us : port_micros(),
-      .tick = l->tick,
-      .sequence = l->sequence,
-      .saturations = l->controller.lost - l->lost_before,
-      .gated = l->gated,
-      .wait_us = sm_short_time(wait_us),
-      .faults = l->faults,
-      .taken = (uint16_t)l->taken,
+      .stamp_us = l->clock.is_virtual ? l->clock.stamp_us : port_micros(),
+      .tick = k->tick,
+      .sequence = k->sequence,
+      .saturations = k->controller.lost - k->overflows_at_start,
+      .gated = k->gated,
+      .wait_us = sm_report_us16(wait_us),
+      .faults = l->report.faults,
+      .taken = (uint16_t)k->accepted,
       .state = (uint8_t)l->supervisor.state,
       .reason = (uint8_t)l->supervisor.reason,
       .states = SM_NX,
@@ -101,18 +102,18 @@ mavlink_telemetry_t sm_telemetry(const sm_loop *l, uint32_t wait_us) {
       .commands = SM_AXES,
   };
   for (unsigned i = 0; i < SM_NX; i++) {
-    m.words[i] = sm_as_word(l->controller.x[i]);
+    m.words[i] = sm_numbers_to_wire(k->controller.x[i]);
   }
   for (unsigned i = 0; i < SM_NZ; i++) {
-    m.words[SM_NX + i] = (l->taken >> i & 1U) ? sm_as_word(l->controller.e[i]) : 0;
+    m.words[SM_NX + i] = (k->accepted >> i & 1U) ? sm_numbers_to_wire(k->controller.e[i]) : 0;
   }
   for (unsigned i = 0; i < SM_AXES; i++) {
-    m.words[SM_NX + SM_NZ + i] = sm_as_word(l->applied[i]);
+    m.words[SM_NX + SM_NZ + i] = sm_numbers_to_wire(k->applied[i]);
   }
   return m;
 }
 
-void sm_say_link_status(sm_loop *l) {
+static void send_link_status(sm_loop *l) {
   const sm_link_counts *n = &l->link.counts;
   const mavlink_link_status_t m = {.received = n->received,
                                    .noise = n->noise,
@@ -125,5 +126,44 @@ void sm_say_link_status(sm_loop *l) {
                                    .sent = n->sent,
                                    .unsent = n->unsent,
                                    .overruns = port_overruns()};
-  sm_say(l, MAVLINK_MSG_ID_LINK_STATUS, &m);
+  sm_report_send(l, MAVLINK_MSG_ID_LINK_STATUS, &m);
+}
+
+static void send_timing(sm_loop *l) {
+  const mavlink_timing_t m = {.motor_us = l->axes.longest_us, .tick_us = l->timing.longest_us};
+  sm_report_send(l, MAVLINK_MSG_ID_TIMING, &m);
+}
+
+/* Sends the first status message that is pending. */
+static void send_pending(sm_loop *l) {
+  sm_report *r = &l->report;
+  const uint8_t first = (uint8_t)(r->pending & -r->pending);
+  r->pending = (uint8_t)(r->pending ^ first);
+  if (first == PENDING_LINK) {
+    send_link_status(l);
+  } else if (first == PENDING_TIMING) {
+    send_timing(l);
+  } else {
+    sm_report_log(l, STEPMAP_SEVERITY_ERROR, r->self_test_error);
+  }
+}
+
+bool sm_report_periodic(sm_loop *l, uint32_t clock) {
+  sm_report *r = &l->report;
+  if (clock - r->heartbeat_us < HEARTBEAT_US) {
+    if (r->pending != 0U) {
+      send_pending(l);
+    }
+    return false;
+  }
+  r->heartbeat_us = clock;
+  sm_report_heartbeat(l);
+  if (r->heartbeats++ % STATUS_HEARTBEATS == 0U) {
+    r->pending = PENDING_LINK | PENDING_TIMING | (r->self_test_error != NULL ? PENDING_SELF_TEST : 0U);
+  }
+  return true;
+}
+
+bool sm_report_is_overdue(const sm_loop *l, uint32_t clock) {
+  return clock - l->report.heartbeat_us >= 2U * HEARTBEAT_US;
 }

@@ -2,34 +2,41 @@
 
 #include "sm_fixed.h"
 
-static int32_t moved(int32_t v, int right, uint32_t *lost) {
-  if (right > 31) {
+#define PLACE_BITS 14U     /* an operand: its place in the upper 2 bits of 16, its index in the lower 14 */
+#define INDEX_MASK 0x3FFFU /* of the index */
+#define TO_FIELD 0x4000U   /* the place "field" in an operand that is written */
+#define SHIFT_BITS 6       /* of one operand's shift in `amount`: 0 … 63 */
+#define SHIFT_MASK 63      /* of the same */
+#define WORD 32U           /* bits: tables are generated for words of 32 bits only */
+
+static int32_t shifted(int32_t v, int right, uint32_t *overflows) {
+  if (right > 31) { /* nothing is left of 32 bits */
     return 0;
   }
   if (right > 0) {
     return sm_right(v, (unsigned)right);
   }
-  return right < 0 ? sm_left(v, (unsigned)-right, lost) : v;
+  return right < 0 ? sm_left(v, (unsigned)-right, overflows) : v;
 }
 
 int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32_t *constants, int32_t *work,
-                uint32_t *lost) {
+                uint32_t *overflows) {
   const int32_t *const places[3] = {work, fields, constants};
   for (const sm_row *row = rows; row < rows + count; row++) {
-    int32_t a = places[row->a >> 14][row->a & 0x3FFFU];
-    int32_t b = places[row->b >> 14][row->b & 0x3FFFU];
+    int32_t a = places[row->a >> PLACE_BITS][row->a & INDEX_MASK];
+    int32_t b = places[row->b >> PLACE_BITS][row->b & INDEX_MASK];
     const int amount = row->amount;
     if (row->op <= SM_ROW_MAX || row->op == SM_ROW_GUARD) {
-      a = moved(a, amount & 63, lost);
-      b = moved(b, (amount >> 6) & 63, lost);
+      a = shifted(a, amount & SHIFT_MASK, overflows);
+      b = shifted(b, (amount >> SHIFT_BITS) & SHIFT_MASK, overflows);
     }
     int32_t v = 0;
     switch ((sm_row_op)row->op) {
     case SM_ROW_ADD:
-      v = sm_add(a, b, lost);
+      v = sm_add(a, b, overflows);
       break;
     case SM_ROW_SUB:
-      v = sm_sub(a, b, lost);
+      v = sm_sub(a, b, overflows);
       break;
     case SM_ROW_ADD_FAST:
       v = a + b;
@@ -44,7 +51,7 @@ int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32
       v = a > b ? a : b;
       break;
     case SM_ROW_MUL:
-      v = sm_mul(a, b, (unsigned)amount, lost);
+      v = sm_mul(a, b, (unsigned)amount, overflows);
       break;
     case SM_ROW_MUL_WIDE:
       v = sm_mul_wide(a, b, (unsigned)amount);
@@ -53,10 +60,10 @@ int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32
       v = sm_high(a, b);
       break;
     case SM_ROW_RECIPROCAL:
-      v = sm_reciprocal(a, amount, 32U, lost);
+      v = sm_reciprocal(a, amount, WORD, overflows);
       break;
     case SM_ROW_ROOT:
-      v = sm_sqrt(a, amount, 32U, lost);
+      v = sm_sqrt(a, amount, WORD, overflows);
       break;
     case SM_ROW_SIN:
       v = sm_sin(a, amount);
@@ -65,13 +72,13 @@ int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32
       v = sm_cos(a, amount);
       break;
     case SM_ROW_ABS:
-      v = sm_abs(a, lost);
+      v = sm_abs(a, overflows);
       break;
     case SM_ROW_SIGN:
       v = a > 0 ? INT32_C(1) << amount : a < 0 ? -(INT32_C(1) << amount) : 0;
       break;
     case SM_ROW_MOVE:
-      v = moved(a, amount, lost);
+      v = shifted(a, amount, overflows);
       break;
     case SM_ROW_GUARD:
       if (a > b) {
@@ -79,8 +86,8 @@ int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32
       }
       continue;
     }
-    if (row->to & 0x4000U) {
-      fields[row->to & 0x3FFFU] = v;
+    if (row->to & TO_FIELD) {
+      fields[row->to & INDEX_MASK] = v;
     } else {
       work[row->to] = v;
     }

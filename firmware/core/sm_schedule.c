@@ -2,7 +2,15 @@
 
 #include <string.h>
 
-/* Four bits at a time: sixteen words of table instead of 256. */
+/* Offsets in the head of a blob, as sm_schedule.h lists them. */
+enum { AT_VERSION = 4, AT_HEAD = 6, AT_COUNT = 16, AT_ENTRIES = 20, AT_SCALAR = 22, AT_PERIOD = 24 };
+
+#define VERSION 1U
+#define CRC_BYTES 4U     /* at the end */
+#define SCALAR_DOUBLE 2U /* the only scalar of 8 bytes; the others have 4 */
+#define ALIGNMENT 8U     /* bytes; head and size are multiples of it, so that rows of doubles are aligned */
+
+/* Four bits at a time: a table of 16 words instead of 256. table[i] is the remainder of the four bits i. */
 uint32_t sm_crc32(uint32_t crc, const uint8_t *from, size_t size) {
   static const uint32_t table[16] = {0x00000000U, 0x1DB71064U, 0x3B6E20C8U, 0x26D930ACU, 0x76DC4190U, 0x6B6B51F4U,
                                      0x4DB26158U, 0x5005713CU, 0xEDB88320U, 0xF00F9344U, 0xD6D6A3E8U, 0xCB61B38CU,
@@ -16,7 +24,7 @@ uint32_t sm_crc32(uint32_t crc, const uint8_t *from, size_t size) {
   return ~crc;
 }
 
-static uint32_t word(const uint8_t *at, unsigned bytes) {
+static uint32_t read_le(const uint8_t *at, unsigned bytes) {
   uint32_t v = 0;
   for (unsigned i = bytes; i-- > 0U;) {
     v = v << 8 | at[i];
@@ -24,30 +32,30 @@ static uint32_t word(const uint8_t *at, unsigned bytes) {
   return v;
 }
 
-static uint32_t padded(uint32_t bytes) { return (bytes + 7U) & ~UINT32_C(7); }
+static uint32_t padded(uint32_t bytes) { return (bytes + ALIGNMENT - 1U) & ~(uint32_t)(ALIGNMENT - 1U); }
 
 int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_schedule_kind *kind) {
-  if (size < SM_SCHEDULE_HEAD + 4U || memcmp(blob, "SMS1", 4) != 0) {
+  if (size < SM_SCHEDULE_HEAD + CRC_BYTES || memcmp(blob, SM_SCHEDULE_MAGIC, SM_SCHEDULE_MAGIC_BYTES) != 0) {
     return SM_SCHEDULE_NONE;
   }
-  if (word(blob + 4, 2) != 1U) {
+  if (read_le(blob + AT_VERSION, 2) != VERSION) {
     return SM_SCHEDULE_VERSION;
   }
-  if (memcmp(blob + 8, kind->model, sizeof kind->model) != 0) {
+  if (memcmp(blob + SM_SCHEDULE_MODEL_AT, kind->model, sizeof kind->model) != 0) {
     return SM_SCHEDULE_MODEL;
   }
-  const uint32_t count = word(blob + 16, 4);
-  const uint32_t entries = word(blob + 20, 2);
-  const uint32_t row_bytes = entries * (blob[22] == 2U ? 8U : 4U);
-  if (entries != kind->entries || blob[22] != kind->scalar || word(blob + 24, 4) != kind->period_us) {
+  const uint32_t count = read_le(blob + AT_COUNT, 4);
+  const uint32_t entries = read_le(blob + AT_ENTRIES, 2);
+  const uint32_t row_bytes = entries * (blob[AT_SCALAR] == SCALAR_DOUBLE ? 8U : 4U);
+  if (entries != kind->entries || blob[AT_SCALAR] != kind->scalar || read_le(blob + AT_PERIOD, 4) != kind->period_us) {
     return SM_SCHEDULE_SHAPE;
   }
   const uint32_t head = padded(SM_SCHEDULE_HEAD + entries);
-  if (word(blob + 6, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes ||
-      size != padded(head + count * row_bytes + 4U)) {
+  if (read_le(blob + AT_HEAD, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes ||
+      size != padded(head + count * row_bytes + CRC_BYTES)) {
     return SM_SCHEDULE_SIZE;
   }
-  if (sm_crc32(0, blob, size - 4U) != word(blob + size - 4U, 4)) {
+  if (sm_crc32(0, blob, size - CRC_BYTES) != read_le(blob + size - CRC_BYTES, CRC_BYTES)) {
     return SM_SCHEDULE_CHECKSUM;
   }
   s->rows = blob + head;

@@ -1,11 +1,11 @@
-/* Reads a schedule blob: the reference and the gains of every tick, in the formats of the generated code.
+/* Schedule: reads a blob with the reference and the gains of every tick, in the formats of the generated code.
  *
  *   0  4  "SMS1"
  *   4  2  version, 1
- *   6  2  bytes before the rows
+ *   6  2  bytes before the first row
  *   8  8  digest of the model it was made for
- *  16  4  rows
- *  20  2  entries of a row
+ *  16  4  rows, one per tick
+ *  20  2  entries per row
  *  22  1  scalar: 0 int32_t, 1 float, 2 double
  *  23  1  word length in bits
  *  24  4  period in microseconds
@@ -15,14 +15,17 @@
  *  -4  4  CRC-32 of all before; the size is a multiple of 8
  *
  * Numbers are little endian, as all supported chips are. The blob must be aligned to four bytes (eight for double) and
- * must stay where it is while the schedule is used. */
+ * must stay where it is while the schedule is used. The functions keep no memory and may be called from anywhere. */
 #ifndef SM_SCHEDULE_H
 #define SM_SCHEDULE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define SM_SCHEDULE_HEAD 32U
+#define SM_SCHEDULE_MAGIC "SMS1"   /* the first bytes of a blob */
+#define SM_SCHEDULE_MAGIC_BYTES 4U /* of them, without the terminating zero */
+#define SM_SCHEDULE_MODEL_AT 8U    /* offset of the digest of the model, 8 bytes */
+#define SM_SCHEDULE_HEAD 32U       /* bytes in front of the fraction bits */
 
 enum {
   SM_SCHEDULE_NONE = -1,     /* no blob at all */
@@ -33,28 +36,31 @@ enum {
   SM_SCHEDULE_SIZE = -6      /* smaller or larger than its head says, or empty */
 };
 
+/* An open schedule. */
 typedef struct {
-  const uint8_t *rows;
-  uint32_t count;
-  uint32_t row_bytes;
+  const uint8_t *rows; /* the first row, inside of the blob */
+  uint32_t count;      /* rows, at least 1 */
+  uint32_t row_bytes;  /* bytes per row */
 } sm_schedule;
 
-/* What the controller expects. */
+/* What the controller expects of a schedule. */
 typedef struct {
-  uint8_t model[8];
-  uint16_t entries;
-  uint8_t scalar;
-  uint32_t period_us;
+  uint8_t model[8];   /* SM_MODEL_DIGEST */
+  uint16_t entries;   /* SM_NROW */
+  uint8_t scalar;     /* SM_SCALAR: 0 int32_t, 1 float, 2 double */
+  uint32_t period_us; /* SM_PERIOD_US */
 } sm_schedule_kind;
 
-/* 0 and *s set, or a negative code and *s untouched. */
+/* Checks a blob of `size` bytes against *kind. 0 and *s set, or one of the codes above and *s not touched. Reads all
+ * of the blob, for its CRC. */
 __attribute__((warn_unused_result)) int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size,
                                                          const sm_schedule_kind *kind);
 
-/* Copies row k to `row`; after the last row the last one again. */
+/* Copies schedule entry k, row_bytes, to `row`; after the last one the last one again. */
 void sm_schedule_row(const sm_schedule *s, uint32_t k, void *row);
 
-/* CRC-32 (polynomial 0xEDB88320, as in Ethernet and zip) of `size` bytes; `crc` is 0 at first. */
+/* Returns the CRC-32 (polynomial 0xEDB88320, as in Ethernet and zip) of `size` bytes that follow others whose CRC-32 is
+ * `crc`; 0 for the first. */
 uint32_t sm_crc32(uint32_t crc, const uint8_t *from, size_t size);
 
 #endif

@@ -2,41 +2,43 @@
 
 #include <string.h>
 
+#include "controller.h"
 #include "schedule.h"
+#include "sm_sha256.h"
 
-const uint8_t sm_model[SM_STORE_NAME] = SM_MODEL_DIGEST;
+const uint8_t sm_select_model[SM_STORE_NAME] = SM_MODEL_DIGEST;
 
 static sm_schedule_kind kind_of_model(void) {
   sm_schedule_kind kind = {.entries = SM_NROW, .scalar = SM_SCALAR, .period_us = SM_PERIOD_US};
-  memcpy(kind.model, sm_model, sizeof kind.model);
+  memcpy(kind.model, sm_select_model, sizeof kind.model);
   return kind;
 }
 
-int sm_check_schedule(const uint8_t *blob, size_t size) {
+int sm_select_check(const uint8_t *blob, size_t size) {
   const sm_schedule_kind kind = kind_of_model();
   sm_schedule s;
   return sm_schedule_open(&s, blob, size, &kind);
 }
 
-void sm_choose_schedule(sm_loop *l) {
+void sm_select_schedule(sm_selection *s, const sm_store *store) {
   const uint8_t *blob = (const uint8_t *)sm_schedule_image;
   size_t size = SM_SCHEDULE_BYTES;
   const uint8_t *stored = NULL;
   size_t stored_size = 0;
-  l->uploaded = sm_store_schedule(&l->store, &stored, &stored_size) == 0 && sm_check_schedule(stored, stored_size) == 0;
-  if (l->uploaded) {
+  s->is_uploaded = sm_store_schedule(store, &stored, &stored_size) == 0 && sm_select_check(stored, stored_size) == 0;
+  if (s->is_uploaded) {
     blob = stored;
     size = stored_size;
   }
   const sm_schedule_kind kind = kind_of_model();
-  l->has_schedule = sm_schedule_open(&l->schedule, blob, size, &kind) == 0;
-  memset(l->schedule_name, 0, sizeof l->schedule_name);
-  if (l->has_schedule) {
+  s->is_valid = sm_schedule_open(&s->schedule, blob, size, &kind) == 0;
+  memset(s->name, 0, sizeof s->name);
+  if (s->is_valid) {
     uint8_t digest[SM_DIGEST];
     sm_sha256 hash;
     sm_sha256_start(&hash);
     sm_sha256_add(&hash, blob, size);
     sm_sha256_end(&hash, digest);
-    memcpy(l->schedule_name, digest, sizeof l->schedule_name);
+    memcpy(s->name, digest, sizeof s->name);
   }
 }

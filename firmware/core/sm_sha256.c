@@ -25,8 +25,8 @@ static const uint32_t square_roots[8] = {0x6a09e667U, 0xbb67ae85U, 0x3c6ef372U, 
 
 static uint32_t rotate(uint32_t v, unsigned right) { return v >> right | v << (32U - right); }
 
-/* One round; the names go round instead of the values. Word i + 16 of the message schedule replaces word i, so that 16 of
- * them are kept instead of 64. Written out, since most of what a stranger can make a board do is this. */
+/* One round; the names go round instead of the values. Word i + 16 of the message schedule replaces word i, so that
+ * 16 of them are kept instead of 64. Written out, since most of what a stranger can make a board do is this. */
 #define MIX(e) rotate(rotate(rotate(e, 14) ^ (e), 5) ^ (e), 6) /* by 6, 11 and 25 bits */
 #define SUM(a) rotate(rotate(rotate(a, 9) ^ (a), 11) ^ (a), 2) /* by 2, 13 and 22 bits */
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                                               \
@@ -136,14 +136,15 @@ static void end_padded(sm_sha256 *s, const uint8_t key[SM_DIGEST], uint8_t code[
   sm_sha256_end(s, code);
 }
 
-void sm_hmac(const uint8_t key[SM_DIGEST], const void *message, size_t size, uint8_t code[SM_DIGEST]) {
+void sm_sha256_hmac(const uint8_t key[SM_DIGEST], const void *message, size_t size, uint8_t code[SM_DIGEST]) {
   sm_sha256 s;
   start_padded(&s, key, 0x36);
   sm_sha256_add(&s, message, size);
   end_padded(&s, key, code);
 }
 
-void sm_derive(const uint8_t key[SM_DIGEST], const char *purpose, const uint8_t *board_id, uint8_t derived[SM_DIGEST]) {
+void sm_sha256_derive_key(const uint8_t key[SM_DIGEST], const char *purpose, const uint8_t *board_id,
+                          uint8_t derived[SM_DIGEST]) {
   sm_sha256 s;
   start_padded(&s, key, 0x36);
   sm_sha256_add(&s, purpose, strlen(purpose));
@@ -151,7 +152,7 @@ void sm_derive(const uint8_t key[SM_DIGEST], const char *purpose, const uint8_t 
   end_padded(&s, key, derived);
 }
 
-bool sm_equal(const uint8_t *a, const uint8_t *b, size_t size) {
+bool sm_sha256_equal(const uint8_t *a, const uint8_t *b, size_t size) {
   uint8_t different = 0;
   for (size_t i = 0; i < size; i++) {
     different |= a[i] ^ b[i];

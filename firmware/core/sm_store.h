@@ -1,13 +1,15 @@
-/* What outlives a reset: which schedule is in use, and counters that never go back.
+/* Flash storage: what outlives a reset. Which schedule is in use, and counters that never go back.
  *
- * Two banks hold schedules, two journals hold records of 48 bytes; the valid record with the highest sequence is the
- * present. A record is written once, behind the last, and carries a CRC-32: cut off anywhere it is not there. A full
- * journal is followed by the other one, which was erased before; its first record, with sequence 0, says that the
- * erase was not cut off. A bank is named by a record only after all of it was written and verified, and no record names
- * it before it is erased again. So a loss of power leaves the old or the new schedule, never neither.
+ * Two slots hold schedules, two logs hold records of 48 bytes; the valid record with the highest sequence is the
+ * current one. A record is written once, behind the last, and carries a CRC-32: one that was cut off does not count.
+ * A full log is followed by the other one, which was erased ahead of that; its first record, with sequence 0, marks
+ * that the erase was not cut off. A record names a slot only after all of it was written and verified, and no record
+ * names it any more when it is erased again. So a loss of power leaves the old or the new schedule, never neither.
  *
- * Erasing stops the processor for up to seconds on some chips. Only sm_store_tend and sm_store_begin erase: call them
- * while nothing moves. A board without journals keeps all this until the next reset. */
+ * Erasing stops the processor for up to seconds on some chips. Only sm_store_erase_ahead and sm_store_begin erase:
+ * call them while nothing moves. A board without logs keeps all of this in RAM until the next reset.
+ *
+ * Every function is called from the main loop only. */
 #ifndef SM_STORE_H
 #define SM_STORE_H
 
@@ -18,61 +20,69 @@
 #include "port.h"
 #include "sm_error.h"
 
-#define SM_STORE_NAME 8U /* bytes of a SHA-256 that name a schedule */
+#define SM_STORE_NAME 8U    /* bytes: the first of the SHA-256 that names a schedule */
+#define SM_STORE_NONE 0xFFU /* sm_store_record.active where no slot is in use: the byte of erased flash */
 
 typedef struct {
-  uint32_t size; /* 0: empty */
-  uint8_t name[SM_STORE_NAME];
-} sm_store_bank;
+  uint32_t size;               /* bytes of the schedule; 0: empty */
+  uint8_t name[SM_STORE_NAME]; /* of its SHA-256 */
+} sm_store_slot;
 
-/* A record, as it lies in a journal. */
+/* A record, as it lies in a log: little endian, without padding. */
 typedef struct {
-  uint32_t crc; /* CRC-32 of what follows */
-  uint32_t sequence;
-  uint64_t counter; /* of the last upload that was begun */
-  uint32_t ceiling; /* above every signing timestamp used, in units of 2^16 */
-  uint8_t active;   /* PORT_BANK_A, PORT_BANK_B or SM_STORE_NONE */
-  uint8_t reserved[3];
-  sm_store_bank banks[2];
+  uint32_t crc;           /* CRC-32 of all that follows */
+  uint32_t sequence;      /* number of the record; 0 marks an erased log */
+  uint64_t counter;       /* of the last upload that was begun; only grows */
+  uint32_t window_start;  /* start of the replay window after a reset, in 2^16 timestamps: above all that were used */
+  uint8_t active;         /* PORT_SLOT_A, PORT_SLOT_B or SM_STORE_NONE */
+  uint8_t reserved[3];    /* 0 */
+  sm_store_slot slots[2]; /* content of slots A and B */
 } sm_store_record;
 
-#define SM_STORE_NONE 0xFFU
-
+/* Anybody may read it; only the functions below write it. */
 typedef struct {
-  sm_store_record now;
-  uint32_t slots;      /* records a journal holds; 0 without journals */
-  uint32_t slot;       /* next one to write */
-  port_region journal; /* where it is */
-  port_region held;    /* where the present record is */
-  bool fresh;          /* the journal without the present record is erased */
+  sm_store_record current; /* what counts now */
+  uint32_t log_records;    /* records that a log holds; 0 without logs */
+  uint32_t next_record;    /* index of the next one to write, 0 … log_records */
+  port_region write_log;   /* the log it is written to */
+  port_region current_log; /* the log that holds the current record */
+  bool other_erased;       /* the log that does not hold the current record is erased */
 } sm_store;
 
-/* Reads the journals and verifies the bank in use; where it is damaged, the one before. */
+/* Reads the logs and verifies the slot in use; where that is damaged the slot before it is used, or none. Erases and
+ * writes nothing. */
 void sm_store_open(sm_store *s);
 
-/* Erases a journal where that will be needed soon; otherwise does nothing. SM_EIO. */
-SM_CHECKED int sm_store_tend(sm_store *s);
+/* Erases the other log where it will be needed soon; does nothing otherwise. 0, or SM_EIO: to be tried again later. */
+SM_CHECKED int sm_store_erase_ahead(sm_store *s);
 
-/* The uploaded schedule in use; SM_ENONE where there is none. */
+/* Sets *blob and *size (bytes) to the uploaded schedule in use; SM_ENONE, and neither is touched, where there is
+ * none. */
 SM_CHECKED int sm_store_schedule(const sm_store *s, const uint8_t **blob, size_t *size);
 
-/* Bytes a schedule may have; 0 where uploads are not possible. */
-size_t sm_store_room(void);
+/* Returns the bytes that a schedule may have; 0 where the board has no slots. */
+size_t sm_store_capacity(void);
 
-/* Keeps the counter of an upload that goes on. SM_EREPLAY where it is not above the last, SM_EFULL, SM_EIO. */
-SM_CHECKED int sm_store_count(sm_store *s, uint64_t counter);
+/* Records the counter of an upload that goes on. SM_EREPLAY where it is not above the last, SM_EFULL where the log
+ * is full and the other not erased, SM_EIO. The counter stays as it was on failure. */
+SM_CHECKED int sm_store_set_counter(sm_store *s, uint64_t counter);
 
-/* Keeps the counter and empties the bank that is not in use; *bank is it. As sm_store_count, and SM_ENONE. */
-SM_CHECKED int sm_store_begin(sm_store *s, uint64_t counter, port_region *bank);
+/* Records the counter, erases the slot that is not in use, and sets *slot to it. As sm_store_set_counter, and
+ * SM_ENONE without slots. *slot is not touched on failure (SM_EIO may come after the counter was recorded); the slot
+ * in use never is. */
+SM_CHECKED int sm_store_begin(sm_store *s, uint64_t counter, port_region *slot);
 
-/* Puts a bank that was written and verified into use. SM_EFULL, SM_EIO: the old one stays in use. */
-SM_CHECKED int sm_store_activate(sm_store *s, port_region bank, uint32_t size, const uint8_t name[SM_STORE_NAME]);
+/* Puts a slot that was written and verified into use: `size` bytes, whose SHA-256 begins with `name`. SM_EARGUMENT,
+ * SM_EFULL, SM_EIO: the old slot stays in use. */
+SM_CHECKED int sm_store_activate(sm_store *s, port_region slot, uint32_t size, const uint8_t name[SM_STORE_NAME]);
 
-/* The least signing timestamp that was never used: all below may be heard again. */
-uint64_t sm_store_floor(const sm_store *s);
+/* Returns the start of the replay window: the least signing timestamp (10 µs) that was never used. Frames with older
+ * ones may be repetitions. */
+uint64_t sm_store_window_start(const sm_store *s);
 
-/* Makes sure that a signing timestamp is below the floor after the next reset. Writes ten minutes ahead, so that it
- * seldom has to write, and a year with the last record there is room for until a journal is erased. SM_EFULL, SM_EIO: the timestamp must not be used; SM_ESIZE: not a 48-bit timestamp. */
+/* Makes sure that a signing timestamp will lie before the replay window after the next reset. Records a start that
+ * is ten minutes ahead, so that it seldom has to write, and one a year ahead with the last record there is room for.
+ * SM_EFULL, SM_EIO: the timestamp must not be used; SM_ESIZE: it is not a 48-bit timestamp. */
 SM_CHECKED int sm_store_reserve(sm_store *s, uint64_t timestamp);
 
 #endif

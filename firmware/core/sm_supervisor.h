@@ -1,16 +1,21 @@
-/* Which state the robot is in, why, and whether it may move.
+/* Supervisor: the state the robot is in, the reason for it, and whether the robot may move.
  *
- * A pure state machine: no clock, no port, no memory of its own. The loop reports what happens as events with the time;
- * what may be done follows from sm_supervised(). States, events and reasons with their remedies: docs/supervisor.md.
+ * A pure state machine: it reads no clock, calls no port and keeps no memory but *s. The loop reports events with
+ * the time; sm_supervisor_allowed() answers what may be done. States, events and reasons with remedies:
+ * docs/supervisor.md.
  *
  *     sm_supervisor_start(&s, &sm_supervisor_defaults, port_micros());
- *     sm_supervise(&s, port_micros(), (sm_event){.kind = SM_EVENT_BOOTED});
+ *     sm_supervisor_handle(&s, port_micros(), (sm_event){.kind = SM_EVENT_BOOTED});
  *     ...
- *     sm_supervise(&s, port_micros(), (sm_event){.kind = SM_EVENT_POLL});   every few milliseconds
- *     output = sm_supervised(&s);
+ *     sm_supervisor_handle(&s, port_micros(), (sm_event){.kind = SM_EVENT_POLL});   every few milliseconds
+ *     output = sm_supervisor_allowed(&s);
  *
- * Time is that of port_micros(): it wraps, only differences are used, and it must not run backwards. Time passes before
- * an event is looked at, so what comes too late is too late also when no poll came in between. */
+ * Times are those of port_micros(): they wrap, only differences are used, and they must not run backwards. Time-outs
+ * are checked before an event is handled, so a measurement that comes too late is too late also when no poll came in
+ * between.
+ *
+ * Every function is called from the main loop only. None can fail: a command that the state does not allow is
+ * refused, which changes `refused` and `refusal` and nothing else. */
 #ifndef SM_SUPERVISOR_H
 #define SM_SUPERVISOR_H
 
@@ -21,11 +26,11 @@
 typedef enum {
   SM_STATE_BOOT = 0,        /* self-test; motors off */
   SM_STATE_IDLE = 1,        /* motors off; the only state that takes uploads */
-  SM_STATE_CALIBRATING = 2, /* finds where the encoders stand, motors off */
-  SM_STATE_ARMED = 3,       /* motors on, holding their place */
-  SM_STATE_RUNNING = 4,     /* follows the law */
-  SM_STATE_HOLDING = 5,     /* no valid measurement: ramps to a stop, goes on when one comes in time */
-  SM_STATE_STOPPED = 6,     /* motors on, holding their place */
+  SM_STATE_CALIBRATING = 2, /* finds the zero of the encoders; motors off */
+  SM_STATE_ARMED = 3,       /* motors on, holding their position */
+  SM_STATE_RUNNING = 4,     /* follows the state feedback */
+  SM_STATE_HOLDING = 5,     /* no valid measurement: ramps to a stop, runs again when one comes in time */
+  SM_STATE_STOPPED = 6,     /* motors on, holding their position */
   SM_STATE_FAULT = 7        /* motors off; left by a reset command only */
 } sm_state;
 
@@ -52,131 +57,134 @@ typedef enum {
   SM_REASON_MOTOR_DRIVER = 19,
   SM_REASON_LINK_LOST = 20,
   SM_REASON_OVERRUN = 21,
-  SM_REASON_WRONG_STATE = 22, /* to 25: commands that were refused, no transitions */
+  SM_REASON_WRONG_STATE = 22, /* 22 to 25: refused commands, no transitions */
   SM_REASON_NOT_CALIBRATED = 23,
   SM_REASON_NO_SCHEDULE = 24,
   SM_REASON_FAR_FROM_START = 25,
   SM_REASON_MOTOR_LATE = 26
 } sm_reason;
 
+/* Behind each event: the fields of sm_event that it carries. */
 typedef enum {
-  SM_EVENT_POLL = 0, /* time has passed */
-  SM_EVENT_BOOTED,   /* the self-test passed */
-  SM_EVENT_SELF_TEST_FAILED,
-  SM_EVENT_CALIBRATE, /* commands */
-  SM_EVENT_ARM,       /* ready */
-  SM_EVENT_RUN,
-  SM_EVENT_STOP,
-  SM_EVENT_RESET,
-  SM_EVENT_CALIBRATED,
-  SM_EVENT_CALIBRATION_FAILED,
-  SM_EVENT_MEASUREMENT, /* sequence, stamp_us, used, gated: after the filter has seen it */
-  SM_EVENT_STALE,       /* one that sm_is_new refused, so that the filter never saw it */
-  SM_EVENT_STATISTICS,  /* used, nis, spread: once a tick */
-  SM_EVENT_SATURATED,   /* a command was limited */
-  SM_EVENT_SCHEDULE_END,
-  SM_EVENT_MOTOR_FAULT, /* reason: one of SM_REASON_MOTOR_… */
-  SM_EVENT_LINK_LOST,
-  SM_EVENT_OVERRUN,   /* a tick was not done in time */
-  SM_EVENT_MOTOR_LATE /* the motors waited for more than motor_late_us */
+  SM_EVENT_POLL = 0,           /* time has passed */
+  SM_EVENT_BOOTED,             /* the self-test passed */
+  SM_EVENT_SELF_TEST_FAILED,   /* it did not */
+  SM_EVENT_CALIBRATE,          /* command */
+  SM_EVENT_ARM,                /* command; ready */
+  SM_EVENT_RUN,                /* command */
+  SM_EVENT_STOP,               /* command */
+  SM_EVENT_RESET,              /* command */
+  SM_EVENT_CALIBRATED,         /* the calibration is done */
+  SM_EVENT_CALIBRATION_FAILED, /* it cannot be done */
+  SM_EVENT_MEASUREMENT,        /* the filter has seen a measurement; sequence, stamp_us, accepted, gated */
+  SM_EVENT_STALE,              /* sm_supervisor_is_new refused a measurement: the filter never saw it */
+  SM_EVENT_STATISTICS,         /* once per tick; accepted, nis, variance_ratio */
+  SM_EVENT_SATURATED,          /* a command was limited in range or rate */
+  SM_EVENT_SCHEDULE_END,       /* the last schedule entry is in use */
+  SM_EVENT_MOTOR_FAULT,        /* reason: one of SM_REASON_MOTOR_… */
+  SM_EVENT_LINK_LOST,          /* the host has been silent for too long */
+  SM_EVENT_OVERRUN,            /* a tick took longer than a period */
+  SM_EVENT_MOTOR_LATE          /* more than motor_late_us passed between two motor loop steps */
 } sm_event_kind;
 
-/* Fields an event does not name are not read. */
+/* Fields that an event does not carry are not read. */
 typedef struct {
   sm_event_kind kind;
   sm_reason reason;
-  uint32_t sequence;
-  uint32_t stamp_us; /* when it was taken, on this board's clock; the time of arrival where that is not known */
-  uint32_t used;     /* channels the filter took in, one bit each; of statistics: those that nis is the mean of */
-  uint32_t gated;    /* channels that were valid but implausible */
-  uint32_t nis;      /* normalized innovation squared, mean over the used channels, 8 fraction bits */
-  uint32_t spread;   /* largest variance in units of its limit, 8 fraction bits */
-  bool ready;        /* a verified schedule for this model is there */
+  uint32_t sequence;       /* of the measurement; wraps */
+  uint32_t stamp_us;       /* when it was taken, board clock; when it arrived where that is not known */
+  uint32_t accepted;       /* channels that the filter accepted, one bit each; nis is their mean */
+  uint32_t gated;          /* channels that were valid but rejected by the gate, one bit each */
+  uint32_t nis;            /* normalized innovation squared, mean over the accepted channels, Q8: 256 is expected */
+  uint32_t variance_ratio; /* largest ratio of a variance to its limit, Q8: more than 256 is divergence */
+  bool ready;              /* a verified schedule for this model is there */
 } sm_event;
 
 typedef struct {
-  uint32_t hold_us;          /* without a valid measurement for this long: hold */
-  uint32_t ramp_us;          /* from motion to standstill */
-  uint32_t stop_us;          /* in holding until stopped, at least ramp_us */
-  uint32_t age_us;           /* older measurements are stale */
-  uint32_t calibration_us;   /* longer calibrations have failed */
-  uint32_t overrun_us;       /* overruns closer together than this are in a row */
-  uint32_t overrun_limit;    /* that many in a row: stop */
-  uint32_t motor_late_us;    /* between two steps of motors that are on; more is late */
-  uint32_t motor_late_limit; /* that many in a row, as of overruns: stop; and again while holding a place: fault */
-  uint32_t gated_limit;      /* that many measurements in a row with a gated channel: stop */
-  uint32_t nis_limit;        /* of the mean over about 2^nis_window ticks, 8 fraction bits */
-  unsigned nis_window;       /* at most 8 */
+  uint32_t hold_us;          /* µs without a valid measurement until holding */
+  uint32_t ramp_us;          /* µs from motion to standstill */
+  uint32_t stop_us;          /* µs in holding until stopped, at least ramp_us */
+  uint32_t age_us;           /* µs; older measurements are stale */
+  uint32_t calibration_us;   /* µs; longer calibrations have failed */
+  uint32_t overrun_us;       /* µs; overruns, and late motor steps, closer together than this are consecutive */
+  uint32_t overrun_limit;    /* consecutive overruns until stopped */
+  uint32_t motor_late_us;    /* µs between two motor loop steps with power on; more is late */
+  uint32_t motor_late_limit; /* consecutive late steps until stopped, and again until the fault */
+  uint32_t gated_limit;      /* consecutive measurements with a gated channel until stopped */
+  uint32_t nis_limit;        /* of the mean NIS over about 2^nis_window ticks, Q8 */
+  unsigned nis_window;       /* log2 of the ticks of that mean, 0 … 8 */
   bool calibration_required; /* before arming */
 } sm_supervisor_config;
 
-/* Targets stand 230 ms after the last valid measurement; 20 ms are left for polls and for motors to settle. */
+/* With these the targets stand still 230 ms after the last valid measurement (hold_us + ramp_us), and the robot is
+ * stopped after 250 ms: 20 ms are left for the period of polls and for motors to settle. */
 extern const sm_supervisor_config sm_supervisor_defaults;
 
-/* Read freely, for telemetry; written here only. Counters count up and wrap. */
+/* Anybody may read it, for telemetry; only the functions below write it. Counters count up and wrap. */
 typedef struct {
   const sm_supervisor_config *config;
   sm_state state;
-  sm_state previous;
-  sm_reason previous_reason; /* why it was in that */
-  sm_reason reason;          /* of the last transition */
-  sm_reason refusal;         /* of the last command that was refused */
-  uint32_t transitions;
-  uint32_t refused;
-  uint32_t taken;     /* valid measurements */
-  uint32_t invalid;   /* measurements without any usable channel */
-  uint32_t gated;     /* measurements with a gated channel */
-  uint32_t stale;     /* measurements older than one before, repeated, or of an impossible age */
-  uint32_t saturated; /* commands */
-  uint32_t overruns;
-  uint32_t motors_late;
-  uint32_t now_us;     /* of the last event */
-  uint32_t entered_us; /* the state */
-  uint32_t valid_us;   /* when the last valid measurement was taken; means something while fresh or holding */
-  uint32_t ramp_end_us;
-  uint32_t overrun_at_us;
-  uint32_t late_at_us;
-  uint32_t sequence;    /* of the last measurement, where heard */
-  uint32_t nis_sum;     /* mean times 2^nis_window */
-  uint32_t spread;      /* of the last tick */
-  uint32_t gated_row;   /* measurements in a row with a gated channel */
-  uint32_t overrun_row; /* overruns in a row */
-  uint32_t late_row;    /* late steps of the motors in a row */
-  bool passed;          /* the self-test */
-  bool calibrated;
-  bool heard;  /* a measurement since calibration or arming began */
-  bool fresh;  /* the last valid measurement is younger than hold_us */
-  bool at_end; /* of the schedule: its last set-point and gain are held */
-  bool ramping;
+  sm_state previous;            /* state before this one */
+  sm_reason previous_reason;    /* why it was in that */
+  sm_reason reason;             /* of the last transition */
+  sm_reason refusal;            /* of the last command that was refused */
+  uint32_t transitions;         /* counter */
+  uint32_t refused;             /* counter of refused commands */
+  uint32_t accepted;            /* counter of valid measurements */
+  uint32_t invalid;             /* counter of measurements without any usable channel */
+  uint32_t gated;               /* counter of measurements with a gated channel */
+  uint32_t stale;               /* counter of measurements that were repeated, out of order or of an impossible age */
+  uint32_t saturated;           /* counter of ticks with a limited command */
+  uint32_t overruns;            /* counter */
+  uint32_t motors_late;         /* counter of late motor loop steps */
+  uint32_t now_us;              /* µs, time of the last event */
+  uint32_t entered_us;          /* µs, when the state was entered */
+  uint32_t valid_us;            /* µs, when the last valid measurement was taken; only while fresh or holding */
+  uint32_t ramp_end_us;         /* µs, when the target stands; only while ramping */
+  uint32_t overrun_at_us;       /* µs, last overrun; only while overrun_consecutive > 0 */
+  uint32_t late_at_us;          /* µs, last late motor step; only while late_consecutive > 0 */
+  uint32_t sequence;            /* of the last measurement; only where has_sequence */
+  uint32_t nis_sum;             /* mean NIS, Q8, times 2^nis_window */
+  uint32_t variance_ratio;      /* Q8, of the last tick */
+  uint32_t gated_consecutive;   /* consecutive measurements with a gated channel */
+  uint32_t overrun_consecutive; /* consecutive overruns */
+  uint32_t late_consecutive;    /* consecutive late motor loop steps */
+  bool self_test_passed;        /* without it a reset leads back to boot */
+  bool calibrated;              /* the zero of the encoders is known */
+  bool has_sequence;            /* a measurement came since calibration or arming began */
+  bool fresh;                   /* the last valid measurement is younger than hold_us */
+  bool at_end;                  /* of the schedule: its last set-point and gain are held */
+  bool ramping;                 /* the target is on its way to a standstill */
 } sm_supervisor;
 
 typedef enum {
   SM_MOTION_OFF = 0,   /* motors without power */
-  SM_MOTION_HOLD = 1,  /* power, the target stands still */
+  SM_MOTION_HOLD = 1,  /* power on, the target stands still */
   SM_MOTION_RAMP = 2,  /* the target comes to a standstill within ramp_left_us; commands are frozen */
-  SM_MOTION_FOLLOW = 3 /* the target follows the law */
+  SM_MOTION_FOLLOW = 3 /* the target follows the state feedback */
 } sm_motion;
 
+/* What may be done now. */
 typedef struct {
   sm_motion motion;
-  uint32_t ramp_left_us;
+  uint32_t ramp_left_us; /* µs until the target stands; 0 unless motion is SM_MOTION_RAMP */
   bool accept_upload;
   bool accept_calibrate;
   bool accept_arm;
   bool accept_run;
 } sm_supervisor_output;
 
-/* Boot, with nothing known. The config must outlive the supervisor. */
+/* Resets all of *s: state boot, nothing known. *config is kept by reference and must outlive the supervisor. */
 void sm_supervisor_start(sm_supervisor *s, const sm_supervisor_config *config, uint32_t now_us);
 
-/* The state after an event. Commands that a state does not allow change nothing but `refused` and `refusal`; those that
- * ask for the state there is are not refused. */
-sm_state sm_supervise(sm_supervisor *s, uint32_t now_us, sm_event event);
+/* Handles an event at now_us and returns the state after it. A command that asks for the state there is does nothing
+ * and is not refused. Whoever calls it applies sm_supervisor_allowed() afterwards. */
+sm_state sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event event);
 
-/* What may be done now, as of the last event. */
-sm_supervisor_output sm_supervised(const sm_supervisor *s);
+/* Returns what may be done, as of the last event. */
+sm_supervisor_output sm_supervisor_allowed(const sm_supervisor *s);
 
-/* Whether a measurement is newer than all before and of a possible age: to be asked before the filter sees it. */
-bool sm_is_new(const sm_supervisor *s, uint32_t now_us, uint32_t sequence, uint32_t stamp_us);
+/* Returns whether a measurement is newer than all before and its age within ±age_us; ask before the filter sees it. */
+bool sm_supervisor_is_new(const sm_supervisor *s, uint32_t now_us, uint32_t sequence, uint32_t stamp_us);
 
 #endif

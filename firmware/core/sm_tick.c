@@ -2,265 +2,293 @@
 
 #include <string.h>
 
-#include "sm_axes.h"
-#include "sm_clock.h"
-#include "sm_report.h"
+#include "sm_loop.h"
 
-#define CATCH_UP 30U /* ticks without a measurement that are made up for at once */
-#define AHEAD_US ((uint32_t)SM_AHEAD * SM_PERIOD_US)
-#define HALF_PERIOD ((int32_t)(SM_PERIOD_US / 2U))
-/* When ticks are due is the mean of when the last measurements came: one that is late does not move it far. 1 % between
- * the clocks puts it 0.24 periods off; measurements that come ±0.4 periods off move it by 0.034, 1 σ. */
-#define STEADY 24U
-#define AGE_LARGEST 1000000U /* µs; far beyond what is taken */
-#define SILENT 5U            /* ticks without a measurement, after which when they came before means nothing */
+#define MISSED_MAX 30U  /* ticks, one second at 30 Hz: more missed ones in a row are left out */
+#define SILENT_TICKS 5U /* without a measurement, after which next_us is a guess: when they came before means nothing */
+#define HALF_PERIOD_US ((int32_t)(SM_PERIOD_US / 2U))
+#define DELAY_US ((uint32_t)SM_DELAY_SAMPLES * SM_PERIOD_US) /* that the prediction makes up for */
+/* The next sample time is a mean over so many measurements: a single late one moves it by a 24th of its lateness.
+ * Clocks that differ by 1 % put it 24 % of a period off; measurements that come evenly within ±0.4 periods move it
+ * by 0.034, 1 σ. */
+#define FILTER_COUNT 24U
+#define AGE_MAX_US 1000000U /* µs, ten times what the supervisor accepts: sums of ages stay far from wrapping */
+#define TRANSIT_FORGET 256U /* 1/256 per tick forgets the least transit time: 0.9 ms behind at 100 ppm */
+#define NIS_MAX (UINT32_C(1) << 24)   /* Q8; the sum over 16 channels fits 32 bits */
+#define CHANNELS ((1U << SM_NZ) - 1U) /* bits of all channels */
 
-static void statistics(sm_loop *l, uint32_t taken) {
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* Tells the supervisor how consistent the filter is: mean NIS of the accepted channels and largest variance ratio. */
+static void report_consistency(sm_loop *l, uint32_t accepted) {
   static const uint8_t diagonal[SM_VARIANCES] = SM_P_DIAGONAL;
   static const sm_real limit[SM_VARIANCES] = SM_P_LIMIT;
-  uint32_t spread = 0;
+  const sm_controller *c = &l->control.controller;
+  uint32_t ratio = 0;
   for (unsigned i = 0; i < SM_VARIANCES; i++) {
-    const uint32_t s = sm_spread_of(l->controller.P[diagonal[i]], limit[i]);
-    spread = s > spread ? s : spread;
+    ratio = max_u32(sm_numbers_variance_ratio(c->P[diagonal[i]], limit[i]), ratio);
   }
   uint32_t sum = 0;
   uint32_t count = 0;
   for (unsigned i = 0; i < SM_NZ; i++) {
-    if (taken >> i & 1U) {
-      const uint32_t nis = sm_normalized(&l->controller, i);
-      sum += nis < UINT32_C(0x01000000) ? nis : UINT32_C(0x01000000);
+    if (accepted >> i & 1U) {
+      sum += min_u32(sm_numbers_nis(c, i), NIS_MAX);
       count++;
     }
   }
   const sm_event event = {
-      .kind = SM_EVENT_STATISTICS, .used = taken, .nis = count ? sum / count : 0U, .spread = spread};
-  (void)sm_supervise(&l->supervisor, sm_now_us(l), event);
+      .kind = SM_EVENT_STATISTICS, .accepted = accepted, .nis = count ? sum / count : 0U, .variance_ratio = ratio};
+  (void)sm_supervisor_handle(&l->supervisor, sm_clock_now_us(&l->clock), event);
 }
 
-static void put(sm_real *to, const sm_real *from) {
+static void copy_commands(sm_real *to, const sm_real *from) {
   for (unsigned i = 0; i < SM_AXES; i++) {
     to[i] = from[i];
   }
 }
 
-#if SM_AHEAD > 0
-/* Measurements are SM_AHEAD periods old when they come: the law is that of where the commands since then will have led,
- * and the filter goes on with the oldest of these. */
-static void law(sm_loop *l) {
-  l->ahead = l->controller;
-  for (unsigned k = 0; k < SM_AHEAD; k++) {
-    put(l->ahead.u, l->issued[k]);
-    sm_predict(&l->ahead);
-    sm_turn_motors(l);
+#if SM_DELAY_SAMPLES > 0
+/* Measurements are SM_DELAY_SAMPLES periods old when they come: the feedback acts on the state that the commands
+ * since then will have led to, and the filter goes on with the oldest of these. */
+static void state_feedback(sm_loop *l) {
+  sm_tick_control *k = &l->control;
+  k->predicted = k->controller;
+  for (unsigned i = 0; i < SM_DELAY_SAMPLES; i++) {
+    copy_commands(k->predicted.u, k->input_history[i]);
+    sm_predict(&k->predicted);
+    sm_axes_step(l);
   }
-  sm_schedule_row(&l->schedule, l->tick + SM_AHEAD, l->ahead.row);
-  sm_law(&l->ahead);
-  put(l->controller.u, l->ahead.u);
+  sm_schedule_row(&l->selection.schedule, k->tick + SM_DELAY_SAMPLES, k->predicted.row);
+  sm_law(&k->predicted);
+  copy_commands(k->controller.u, k->predicted.u);
 }
 
-static void put_in_effect(sm_loop *l) {
-  put(l->controller.u, l->issued[0]);
-  for (unsigned k = 0; k + 1U < SM_AHEAD; k++) {
-    put(l->issued[k], l->issued[k + 1U]);
+/* Sets the input of the prediction: the oldest command, which is in effect; the new one joins the history. */
+static void apply_input(sm_tick_control *k) {
+  copy_commands(k->controller.u, k->input_history[0]);
+  for (unsigned i = 0; i + 1U < SM_DELAY_SAMPLES; i++) {
+    copy_commands(k->input_history[i], k->input_history[i + 1U]);
   }
-  put(l->issued[SM_AHEAD - 1], l->applied);
+  copy_commands(k->input_history[SM_DELAY_SAMPLES - 1], k->applied);
 }
 #else
-static void law(sm_loop *l) {
-  sm_schedule_row(&l->schedule, l->tick, l->controller.row);
-  sm_law(&l->controller);
+static void state_feedback(sm_loop *l) {
+  sm_schedule_row(&l->selection.schedule, l->control.tick, l->control.controller.row);
+  sm_law(&l->control.controller);
 }
 
-static void put_in_effect(sm_loop *l) { put(l->controller.u, l->applied); }
+/* Sets the input of the prediction: the command that was really applied. */
+static void apply_input(sm_tick_control *k) { copy_commands(k->controller.u, k->applied); }
 #endif
 
-/* Commands as the law wants them, as the supervisor allows them, and within limits. */
-static void command(sm_loop *l, int32_t late_us) {
-  const bool follow = sm_supervised(&l->supervisor).motion == SM_MOTION_FOLLOW;
-  if (l->running) {
-    law(l);
-    if (l->tick + 1U == l->schedule.count) {
-      (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_SCHEDULE_END});
+/* Commands from the state feedback, where the supervisor allows motion, within their limits. Motors get them late_us
+ * (µs) after the instant they belong to. */
+static void command_motors(sm_loop *l, int32_t late_us) {
+  sm_tick_control *k = &l->control;
+  const bool follow = sm_supervisor_allowed(&l->supervisor).motion == SM_MOTION_FOLLOW;
+  if (k->is_running) {
+    state_feedback(l);
+    if (k->tick + 1U == l->selection.schedule.count) {
+      sm_loop_event(l, SM_EVENT_SCHEDULE_END);
     }
   }
-  const uint32_t before = l->limited;
+  const uint32_t before = k->limited;
   for (unsigned i = 0; i < SM_AXES; i++) {
     if (follow) {
-      l->applied[i] = sm_limited(i, l->controller.u[i], l->applied[i], &l->limited);
-      if (sm_moves(i)) {
-        sm_motor_command(&l->motors[i], &sm_motors[i], sm_as_motor(i, l->applied[i]), late_us);
+      k->applied[i] = sm_numbers_limit_command(i, k->controller.u[i], k->applied[i], &k->limited);
+      if (sm_numbers_is_position(i)) {
+        sm_motor_command(&l->axes.motors[i], &sm_axes_config[i], sm_numbers_as_motor(i, k->applied[i]), late_us);
       }
-    } else if (!sm_moves(i)) {
-      l->applied[i] = 0;
+    } else if (!sm_numbers_is_position(i)) {
+      k->applied[i] = 0;
     }
   }
-  put_in_effect(l);
-  if (l->limited != before) {
-    (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_SATURATED});
+  apply_input(k);
+  if (k->limited != before) {
+    sm_loop_event(l, SM_EVENT_SATURATED);
   }
 }
 
-/* With a measurement that was age_us old when it arrived, delay_us of it on its way. */
-static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_us, uint32_t delay_us) {
-  const uint32_t begin = port_micros();
-  l->taken = sm_measure(&l->controller, valid);
-  for (uint32_t left = valid & ~l->taken; left != 0U; left &= left - 1U) {
-    l->gated++;
+/* Filter update with the valid channels of controller.z; a measurement that was made age_us (µs) ago. */
+static void update_filter(sm_loop *l, uint32_t valid, uint32_t age_us) {
+  sm_tick_control *k = &l->control;
+  k->accepted = sm_measure(&k->controller, valid);
+  const uint32_t gated = valid & ~k->accepted;
+  for (uint32_t left = gated; left != 0U; left &= left - 1U) {
+    k->gated++;
   }
   if (valid != 0U) {
     const sm_event event = {.kind = SM_EVENT_MEASUREMENT,
-                            .sequence = l->sequence,
-                            .stamp_us = sm_now_us(l) - age_us,
-                            .used = l->taken,
-                            .gated = valid & ~l->taken};
-    (void)sm_supervise(&l->supervisor, sm_now_us(l), event);
+                            .sequence = k->sequence,
+                            .stamp_us = sm_clock_now_us(&l->clock) - age_us,
+                            .accepted = k->accepted,
+                            .gated = gated};
+    (void)sm_supervisor_handle(&l->supervisor, sm_clock_now_us(&l->clock), event);
   }
-  statistics(l, l->taken);
-  sm_obey(l);
-  sm_turn_motors(l);
+  report_consistency(l, k->accepted);
+}
+
+/* One tick, with a measurement that was age_us old when it arrived, transit_us of them in transit. */
+static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_us, uint32_t transit_us) {
+  const uint32_t begin = port_micros();
+  update_filter(l, valid, age_us);
+  sm_axes_apply_supervisor(l);
+  sm_axes_step(l);
   const uint32_t wait_us = begin - arrived_us;
-  /* For virtual motors it is still the time of the last encoders: what has passed since then comes with the next. */
-  command(l, (int32_t)((l->virtual_io ? age_us - delay_us : age_us + wait_us) - AHEAD_US));
-  sm_obey(l);
-  mavlink_telemetry_t message = sm_telemetry(l, wait_us); /* before the estimate moves on */
-  sm_predict(&l->controller);
-  sm_turn_motors(l);
+  /* Virtual motors are still at the time of the last encoders: what has passed since then comes with the next ones. */
+  const uint32_t late_us = l->axes.is_virtual ? age_us - transit_us : age_us + wait_us;
+  command_motors(l, (int32_t)(late_us - DELAY_US));
+  sm_axes_apply_supervisor(l);
+  mavlink_telemetry_t message = sm_report_telemetry(l, wait_us); /* before the prediction changes the estimate */
+  sm_predict(&l->control.controller);
+  sm_axes_step(l);
   const uint32_t took_us = port_micros() - begin;
-  l->tick_longest = took_us > l->tick_longest ? took_us : l->tick_longest;
-  message.tick_us = sm_short_time(took_us);
-  sm_say(l, MAVLINK_MSG_ID_TELEMETRY, &message);
-  sm_turn_motors(l);
-  if (l->running) {
-    l->tick++;
+  l->timing.longest_us = max_u32(took_us, l->timing.longest_us);
+  message.tick_us = sm_report_us16(took_us);
+  sm_report_send(l, MAVLINK_MSG_ID_TELEMETRY, &message);
+  sm_axes_step(l);
+  if (l->control.is_running) {
+    l->control.tick++;
   }
-  if (!l->virtual_time && took_us > SM_PERIOD_US) {
-    (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_OVERRUN});
+  if (!l->clock.is_virtual && took_us > SM_PERIOD_US) {
+    sm_loop_event(l, SM_EVENT_OVERRUN);
   }
 }
 
-void sm_catch_up(sm_loop *l) {
-  const unsigned most = l->virtual_time ? CATCH_UP : 1U;
-  for (unsigned k = 0; k < most && l->ticking && (int32_t)(sm_now_us(l) - l->due_us) > HALF_PERIOD; k++) {
+void sm_tick_run_missed(sm_loop *l) {
+  sm_tick_timing *t = &l->timing;
+  const unsigned most = l->clock.is_virtual ? MISSED_MAX : 1U;
+  for (unsigned k = 0; k < most && t->is_ticking; k++) {
+    if ((int32_t)(sm_clock_now_us(&l->clock) - t->next_us) <= HALF_PERIOD_US) {
+      break;
+    }
     port_watchdog_feed();
-    l->due_us += SM_PERIOD_US;
-    l->missed++;
-    tick(l, 0, port_micros(), AHEAD_US, 0);
+    t->next_us += SM_PERIOD_US;
+    t->missed++;
+    tick(l, 0, port_micros(), DELAY_US, 0);
   }
-  const int32_t behind = (int32_t)(sm_now_us(l) - l->due_us);
-  if (behind > (l->virtual_time ? HALF_PERIOD : (int32_t)(CATCH_UP * SM_PERIOD_US))) {
-    l->due_us = sm_now_us(l);
+  const int32_t behind_us = (int32_t)(sm_clock_now_us(&l->clock) - t->next_us);
+  if (behind_us > (l->clock.is_virtual ? HALF_PERIOD_US : (int32_t)(MISSED_MAX * SM_PERIOD_US))) {
+    t->next_us = sm_clock_now_us(&l->clock);
   }
 }
 
-void sm_begin_filter(sm_loop *l) {
-  memset(&l->controller, 0, sizeof l->controller);
-  sm_start(&l->controller);
+void sm_tick_start_filter(sm_loop *l) {
+  sm_tick_control *k = &l->control;
+  memset(&k->controller, 0, sizeof k->controller);
+  sm_start(&k->controller);
   for (unsigned i = 0; i < SM_AXES; i++) {
-    l->applied[i] = sm_state_as_command(&l->controller, i);
+    k->applied[i] = sm_numbers_state_as_command(&k->controller, i);
   }
-#if SM_AHEAD > 0
-  for (unsigned k = 0; k < SM_AHEAD; k++) {
-    put(l->issued[k], l->applied);
+#if SM_DELAY_SAMPLES > 0
+  for (unsigned i = 0; i < SM_DELAY_SAMPLES; i++) {
+    copy_commands(k->input_history[i], k->applied);
   }
 #endif
-  l->ticking = true;
-  l->running = false;
-  l->due_us = sm_now_us(l);
-  l->steady = 0;
-  l->missed = 0;
-  l->tick = 0;
-  l->gated = 0;
-  l->lost_before = 0;
+  k->is_running = false;
+  k->tick = 0;
+  k->gated = 0;
+  k->overflows_at_start = 0;
+  l->timing.is_ticking = true;
+  l->timing.next_us = sm_clock_now_us(&l->clock);
+  l->timing.filter_count = 0;
+  l->timing.missed = 0;
 }
 
-void sm_begin_run(sm_loop *l) {
-  l->running = true;
-  l->tick = 0;
-  l->gated = 0;
-  l->lost_before = l->controller.lost;
+void sm_tick_start_run(sm_loop *l) {
+  l->control.is_running = true;
+  l->control.tick = 0;
+  l->control.gated = 0;
+  l->control.overflows_at_start = l->control.controller.lost;
 }
 
-/* One that comes after its tick was done without it would make one tick too many. Its number tells it from one that is
- * early; but one that is almost due is taken whatever its number: some senders do not count what they leave out. */
-static bool is_done(const sm_loop *l, uint32_t sequence, uint32_t stamp_us) {
-  const int32_t early = (int32_t)(l->due_us - stamp_us);
-  const bool passed = sequence - l->sequence <= l->missed;
-  return l->ticking && l->steady > 0U && early > (passed ? HALF_PERIOD / 2 : HALF_PERIOD);
+/* Returns whether a measurement comes after its tick was run without it: it would give one tick too many. Its
+ * sequence tells it from one that is early; but one that is almost due is used whatever its sequence, since some
+ * senders do not count the measurements that they leave out. */
+static bool is_stale(const sm_loop *l, uint32_t sequence, uint32_t stamp_us) {
+  const sm_tick_timing *t = &l->timing;
+  const int32_t early_us = (int32_t)(t->next_us - stamp_us);
+  const bool was_missed = sequence - l->control.sequence <= t->missed;
+  return t->is_ticking && t->filter_count > 0U && early_us > (was_missed ? HALF_PERIOD_US / 2 : HALF_PERIOD_US);
 }
 
-/* When the next is due, after one has come. The first of them, and the first after a silence, says it alone. */
-static void expect_next(sm_loop *l, uint32_t stamp_us) {
-  const int32_t late = (int32_t)(stamp_us - l->due_us);
-  l->steady += l->steady < STEADY ? 1U : 0U;
-  l->due_us += SM_PERIOD_US + (uint32_t)(late / (int32_t)l->steady);
-  l->missed = 0;
+/* Predicts the next sample time after a measurement came at stamp_us. The first one, and the first after a silence,
+ * fixes it alone. */
+static void predict_next_sample(sm_tick_timing *t, uint32_t stamp_us) {
+  const int32_t late_us = (int32_t)(stamp_us - t->next_us);
+  t->filter_count += t->filter_count < FILTER_COUNT ? 1U : 0U;
+  t->next_us += SM_PERIOD_US + (uint32_t)(late_us / (int32_t)t->filter_count);
+  t->missed = 0;
 }
 
-/* How much longer a measurement was on its way than the fastest of late: after a stall of the line the old ones come
- * first. The least is given up slowly, since clocks differ: by 1/256 of what is above it, 0.9 ms at 100 ppm. */
-static uint32_t delay(sm_loop *l, uint32_t stamp_us, uint32_t arrived_us) {
-  const uint32_t offset = arrived_us - stamp_us;
-  const int32_t more = (int32_t)(offset - l->offset_us);
-  if (!l->offset_known || more < 0) {
-    l->offset_us = offset;
-    l->offset_known = true;
+/* Returns the transit-time excess in µs: how much longer a measurement was in transit than the fastest of late.
+ * After a stall of the line the oldest come first. The least transit time is forgotten slowly, since clocks differ. */
+static uint32_t transit_excess(sm_tick_timing *t, uint32_t stamp_us, uint32_t arrived_us) {
+  const uint32_t transit_us = arrived_us - stamp_us;
+  const int32_t excess_us = (int32_t)(transit_us - t->transit_us);
+  if (!t->has_transit || excess_us < 0) {
+    t->transit_us = transit_us;
+    t->has_transit = true;
     return 0;
   }
-  l->offset_us += (uint32_t)more / 256U;
-  return (uint32_t)more;
+  t->transit_us += (uint32_t)excess_us / TRANSIT_FORGET;
+  return (uint32_t)excess_us;
 }
 
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
-void sm_take_measurement(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
+void sm_tick_on_measurement(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
+  sm_tick_timing *t = &l->timing;
   mavlink_measurement_t m;
   sm_link_read(message, &m);
-  sm_pass_time(l, m.stamp_us);
-  const uint32_t stamp = sm_now_us(l);
-  const uint32_t late = l->virtual_time ? 0U : least(delay(l, m.stamp_us, arrived_us), AGE_LARGEST);
-  const uint32_t age = least(m.age_us, AGE_LARGEST) + late + l->config->late_us;
-  sm_catch_up(l);
-  l->steady = l->missed < SILENT ? l->steady : 0U;
-  if (is_done(l, m.sequence, stamp) || !sm_is_new(&l->supervisor, stamp, m.sequence, stamp - age)) {
-    (void)sm_supervise(&l->supervisor, stamp, (sm_event){.kind = SM_EVENT_STALE});
+  sm_clock_advance(&l->clock, m.stamp_us);
+  const uint32_t now_us = sm_clock_now_us(&l->clock);
+  const uint32_t excess = l->clock.is_virtual ? 0U : min_u32(transit_excess(t, m.stamp_us, arrived_us), AGE_MAX_US);
+  const uint32_t age = min_u32(m.age_us, AGE_MAX_US) + excess + l->config->sensor_delay_us;
+  sm_tick_run_missed(l);
+  t->filter_count = t->missed < SILENT_TICKS ? t->filter_count : 0U;
+  if (is_stale(l, m.sequence, now_us) || !sm_supervisor_is_new(&l->supervisor, now_us, m.sequence, now_us - age)) {
+    (void)sm_supervisor_handle(&l->supervisor, now_us, (sm_event){.kind = SM_EVENT_STALE});
     return;
   }
   for (unsigned i = 0; i < SM_NZ; i++) {
-    l->controller.z[i] = sm_from_word(m.z[i]);
+    l->control.controller.z[i] = sm_numbers_from_wire(m.z[i]);
   }
-  l->sequence = m.sequence;
-  const uint32_t valid = m.valid & ((1U << SM_NZ) - 1U);
-  const sm_event event = {.kind = SM_EVENT_MEASUREMENT, .sequence = m.sequence, .stamp_us = stamp - age, .used = valid};
-  if (l->supervisor.state == SM_STATE_CALIBRATING) {
-    (void)sm_supervise(&l->supervisor, stamp, event);
-    sm_calibrate(l, valid);
-  } else if (l->ticking) {
-    tick(l, valid, arrived_us, age, late);
-    expect_next(l, stamp);
-  } else {
-    (void)sm_supervise(&l->supervisor, stamp, event);
+  l->control.sequence = m.sequence;
+  const uint32_t valid = m.valid & CHANNELS;
+  if (t->is_ticking && l->supervisor.state != SM_STATE_CALIBRATING) {
+    tick(l, valid, arrived_us, age, excess);
+    predict_next_sample(t, now_us);
+    return;
+  }
+  const sm_event event = {
+      .kind = SM_EVENT_MEASUREMENT, .sequence = m.sequence, .stamp_us = now_us - age, .accepted = valid};
+  const bool calibrating = l->supervisor.state == SM_STATE_CALIBRATING;
+  (void)sm_supervisor_handle(&l->supervisor, now_us, event);
+  if (calibrating) {
+    sm_axes_calibration_add(l, valid);
   }
 }
 
-void sm_take_encoders(sm_loop *l, const sm_message *message) {
+void sm_tick_on_encoders(sm_loop *l, const sm_message *message) {
+  sm_axes *a = &l->axes;
   mavlink_virtual_encoder_t m;
   sm_link_read(message, &m);
-  if (!l->virtual_io) {
+  if (!a->is_virtual) {
     return;
   }
-  const int32_t since = (int32_t)(m.stamp_us - l->encoders_us);
-  const uint32_t dt = !l->paced ? SM_MOTOR_US : since > 0 ? (uint32_t)since : 0U;
-  l->encoders_us = m.stamp_us;
-  l->paced = true;
-  sm_pass_time(l, m.stamp_us);
-  memcpy(l->encoders, m.counts, sizeof l->encoders);
-  (void)sm_supervise(&l->supervisor, sm_now_us(l), (sm_event){.kind = SM_EVENT_POLL});
-  sm_obey(l);
-  sm_catch_up(l);
+  const int32_t since_us = (int32_t)(m.stamp_us - a->virtual_stamp_us);
+  const uint32_t dt = !a->has_virtual_stamp ? SM_AXES_STEP_US : since_us > 0 ? (uint32_t)since_us : 0U;
+  a->virtual_stamp_us = m.stamp_us;
+  a->has_virtual_stamp = true;
+  sm_clock_advance(&l->clock, m.stamp_us);
+  memcpy(a->virtual_counts, m.counts, sizeof a->virtual_counts);
+  sm_loop_event(l, SM_EVENT_POLL);
+  sm_axes_apply_supervisor(l);
+  sm_tick_run_missed(l);
   mavlink_virtual_actuator_t answer = {.stamp_us = m.stamp_us};
   for (unsigned i = 0; i < SM_AXES; i++) {
-    answer.effort[i] = (int16_t)sm_effort(l, i, dt);
+    answer.effort[i] = (int16_t)sm_axes_effort(l, i, dt);
   }
-  answer.enabled = l->motion != SM_MOTION_OFF;
-  sm_say(l, MAVLINK_MSG_ID_VIRTUAL_ACTUATOR, &answer);
+  answer.enabled = a->motion != SM_MOTION_OFF;
+  sm_report_send(l, MAVLINK_MSG_ID_VIRTUAL_ACTUATOR, &answer);
 }

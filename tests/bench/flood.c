@@ -33,8 +33,8 @@ void __real_sm_loop_turn(sm_loop *l);
 void __wrap_sm_loop_turn(sm_loop *l);
 void __real_port_idle(void);
 void __wrap_port_idle(void);
-sm_state __real_sm_supervise(sm_supervisor *s, uint32_t now_us, sm_event event);
-sm_state __wrap_sm_supervise(sm_supervisor *s, uint32_t now_us, sm_event event);
+sm_state __real_sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event event);
+sm_state __wrap_sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event event);
 
 static int input = -1;
 static int output = -1;
@@ -164,8 +164,8 @@ void __wrap_sm_loop_turn(sm_loop *l) {
   longest_turn = took > longest_turn ? took : longest_turn;
 }
 
-sm_state __wrap_sm_supervise(sm_supervisor *s, uint32_t now_us, sm_event event) {
-  const sm_state state = __real_sm_supervise(s, now_us, event);
+sm_state __wrap_sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event event) {
+  const sm_state state = __real_sm_supervisor_handle(s, now_us, event);
   if (s->transitions != transitions && events >= 0) {
     transitions = s->transitions;
     log_event(STATE, (uint32_t)state, (uint32_t)s->reason, (uint32_t)s->overruns, 0);

@@ -72,8 +72,8 @@ static void send_heartbeat(void) {
   m.flags = has_key ? STEPMAP_FLAG_HAS_KEY : 0U;
   memcpy(m.model, model, sizeof model);
   memcpy(m.board_id, board_id, sizeof m.board_id);
-  if (store.now.active <= PORT_BANK_B) {
-    memcpy(m.schedule, store.now.banks[store.now.active].name, sizeof m.schedule);
+  if (store.current.active <= PORT_SLOT_B) {
+    memcpy(m.schedule, store.current.slots[store.current.active].name, sizeof m.schedule);
   }
   send(MAVLINK_MSG_ID_HEARTBEAT, &m);
 }
@@ -124,17 +124,17 @@ static void feed(const uint8_t *from, size_t size) {
     if (message.id != 0U) {
       handle(&message);
     }
-    const int tended = idle ? sm_store_tend(&store) : 0;
-    (void)tended; /* tried again with the next message */
+    const int erased = idle ? sm_store_erase_ahead(&store) : 0;
+    (void)erased; /* tried again with the next message */
   } while (link.pending || size > 0U);
 }
 
 static int reboot(uint8_t system) {
   sm_store_open(&store);
-  const int tended = sm_store_tend(&store);
+  const int erased = sm_store_erase_ahead(&store);
   const int started = sm_link_start(&link, &store, system, has_key ? key : NULL, board_id, output, &sent);
   sm_upload_start(&upload, &store, model, has_key ? key : NULL, board_id, check);
-  return tended != 0 ? tended : started;
+  return erased != 0 ? erased : started;
 }
 
 static uint32_t read32(const uint8_t *at) {
@@ -180,7 +180,7 @@ static void act(char request, const uint8_t *bytes, size_t size) {
     idle = bytes[0] != 0U;
     break;
   case 'T':
-    result = sm_store_tend(&store);
+    result = sm_store_erase_ahead(&store);
     put(&sent, &result, sizeof result);
     break;
   case 'K':
@@ -206,8 +206,9 @@ static void act(char request, const uint8_t *bytes, size_t size) {
     }
     break;
   case 'Q': { /* what a test wants to know */
-    const uint64_t timestamps[3] = {sm_store_floor(&store), link.timestamp, store.now.counter};
-    const uint32_t words[6] = {store.now.active, store.now.sequence, flash_operations, alive, activations, commands};
+    const uint64_t timestamps[3] = {sm_store_window_start(&store), link.timestamp, store.current.counter};
+    const uint32_t words[6] = {
+        store.current.active, store.current.sequence, flash_operations, alive, activations, commands};
     put(&sent, &link.counts, sizeof link.counts);
     put(&sent, words, sizeof words);
     put(&sent, timestamps, sizeof timestamps);
@@ -239,12 +240,12 @@ static void act(char request, const uint8_t *bytes, size_t size) {
     put(&sent, digest, sizeof digest);
     break;
   case 'J': /* HMAC of what follows the key */
-    sm_hmac(bytes, bytes + SM_DIGEST, size - SM_DIGEST, digest);
+    sm_sha256_hmac(bytes, bytes + SM_DIGEST, size - SM_DIGEST, digest);
     put(&sent, digest, sizeof digest);
     break;
   case 'D': /* key of a board: key, id, purpose */
     memcpy(purpose, bytes + SM_DIGEST + PORT_BOARD_ID, size - SM_DIGEST - PORT_BOARD_ID);
-    sm_derive(bytes, purpose, bytes + SM_DIGEST, digest);
+    sm_sha256_derive_key(bytes, purpose, bytes + SM_DIGEST, digest);
     put(&sent, digest, sizeof digest);
     break;
   case 'U': { /* sends a message: id and payload */
@@ -262,13 +263,13 @@ static void act(char request, const uint8_t *bytes, size_t size) {
     break;
   case 'E': { /* begins an upload in the store */
     uint64_t counter;
-    port_region bank;
+    port_region slot;
     memcpy(&counter, bytes, sizeof counter);
-    result = sm_store_begin(&store, counter, &bank);
+    result = sm_store_begin(&store, counter, &slot);
     put(&sent, &result, sizeof result);
     break;
   }
-  case 'N': /* puts a bank into use: bank and size */
+  case 'N': /* puts a slot into use: slot and size */
     result = sm_store_activate(&store, (port_region)read32(bytes), read32(bytes + 4), model);
     put(&sent, &result, sizeof result);
     break;

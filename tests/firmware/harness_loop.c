@@ -18,13 +18,13 @@ typedef struct {
   uint32_t transitions;
   uint32_t refused;
   uint32_t stale;
-  uint32_t taken;
+  uint32_t accepted;
   uint32_t saturated;
   uint32_t overruns;
-  uint32_t gated_row;
+  uint32_t gated_consecutive;
   uint32_t at_end;
   uint32_t nis_sum;
-  uint32_t spread;
+  uint32_t variance_ratio;
   uint32_t tick;
   uint32_t uploaded;
   uint32_t has_schedule;
@@ -208,35 +208,35 @@ void board_facts(loop_facts *f) {
   const sm_supervisor *s = &loop.supervisor;
   facts.state = (uint32_t)s->state;
   facts.reason = (uint32_t)s->reason;
-  facts.motion = (uint32_t)loop.motion;
+  facts.motion = (uint32_t)loop.axes.motion;
   facts.calibrated = s->calibrated;
   facts.transitions = s->transitions;
   facts.refused = s->refused;
   facts.stale = s->stale;
-  facts.taken = s->taken;
+  facts.accepted = s->accepted;
   facts.saturated = s->saturated;
   facts.overruns = s->overruns;
-  facts.gated_row = s->gated_row;
+  facts.gated_consecutive = s->gated_consecutive;
   facts.at_end = s->at_end;
   facts.nis_sum = s->nis_sum;
-  facts.spread = s->spread;
-  facts.tick = loop.tick;
-  facts.uploaded = loop.uploaded;
-  facts.has_schedule = loop.has_schedule;
-  facts.faults = loop.faults;
-  facts.ticking = loop.ticking;
-  facts.virtual_io = loop.virtual_io;
-  facts.virtual_time = loop.virtual_time;
+  facts.variance_ratio = s->variance_ratio;
+  facts.tick = loop.control.tick;
+  facts.uploaded = loop.selection.is_uploaded;
+  facts.has_schedule = loop.selection.is_valid;
+  facts.faults = loop.report.faults;
+  facts.ticking = loop.timing.is_ticking;
+  facts.virtual_io = loop.axes.is_virtual;
+  facts.virtual_time = loop.clock.is_virtual;
   facts.motors_late = s->motors_late;
-  facts.motor_longest = loop.motor_longest;
+  facts.motor_longest = loop.axes.longest_us;
   facts.forged = loop.link.counts.forged;
   for (unsigned i = 0; i < SM_AXES && i < PORT_AXES; i++) {
-    facts.positions[i] = loop.motors[i].position;
-    facts.targets[i] = loop.motors[i].target;
+    facts.positions[i] = loop.axes.motors[i].position;
+    facts.targets[i] = loop.axes.motors[i].target;
 #if SM_FIXED
-    facts.applied[i] = loop.applied[i];
+    facts.applied[i] = loop.control.applied[i];
 #else
-    const float narrow = (float)loop.applied[i];
+    const float narrow = (float)loop.control.applied[i];
     memcpy(&facts.applied[i], &narrow, sizeof narrow);
 #endif
   }
@@ -260,4 +260,4 @@ void board_slow_filter(uint32_t us) { filter_us = us; }
 void board_jam(size_t room) { line_room = room; }
 void board_fail_flash(uint32_t nth) { flash_fail(nth); }
 void board_overrun(uint32_t count) { overruns = count; }
-void board_set(uint32_t variance, int32_t value) { loop.controller.P[variance] = (sm_real)value; }
+void board_set(uint32_t variance, int32_t value) { loop.control.controller.P[variance] = (sm_real)value; }

@@ -43,9 +43,9 @@ class Facts(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_uint32) for name in (
-            "state", "reason", "motion", "calibrated", "transitions", "refused", "stale", "taken", "saturated",
-            "overruns", "gated_row", "at_end", "nis_sum", "spread", "tick", "uploaded", "has_schedule", "faults",
-            "ticking", "virtual_io", "virtual_time", "enabled", "restarts", "fed", "starved",
+            "state", "reason", "motion", "calibrated", "transitions", "refused", "stale", "accepted", "saturated",
+            "overruns", "gated_consecutive", "at_end", "nis_sum", "variance_ratio", "tick", "uploaded", "has_schedule",
+            "faults", "ticking", "virtual_io", "virtual_time", "enabled", "restarts", "fed", "starved",
             "motors_late", "motor_longest", "forged", "disobeyed",
         )),
         *((name, ctypes.c_int32 * AXES) for name in ("drives", "positions", "targets", "applied")),
@@ -87,7 +87,7 @@ def _late() -> Path:
     folder = _folder() / "late"
     shutil.copytree(GENERATED / "suspended_mass", folder)
     robot = (folder / "robot.h").read_text()
-    (folder / "robot.h").write_text(robot.replace("SM_LATE_US 0", "SM_LATE_US 10000"))
+    (folder / "robot.h").write_text(robot.replace("SM_SENSOR_DELAY_US 0", "SM_SENSOR_DELAY_US 10000"))
     return folder
 
 

@@ -296,7 +296,7 @@ def test_the_zero_of_virtual_encoders_is_not_that_of_real_ones(board: LoopBoard,
 def test_measurements_mean_nothing_while_idle(board: LoopBoard) -> None:
     board.measure(START)
     assert not board.ticks()
-    assert board.facts.taken == 1
+    assert board.facts.accepted == 1
     board.measure(START, sequence=board.sequence)
     assert board.facts.stale == 1
 

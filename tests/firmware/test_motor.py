@@ -57,14 +57,14 @@ def config(**changes: int) -> Any:
         "kv": round(KV * unit / 1.024),
         "ka": round(KA * unit / 16 / 1.024**2),
         "shift": 17,
-        "smooth": 2,
-        "unwind": 16,
-        "integral": 1000,
-        "effort": 1000,
-        "slew": 200,
-        "following": 500 * 256,
-        "following_us": 50 * MS,
-        "speed": 200,
+        "speed_filter": 2,
+        "anti_windup": 16,
+        "integral_limit": 1000,
+        "effort_limit": 1000,
+        "slew_limit": 200,
+        "following_limit": 500 * 256,
+        "following_time_us": 50 * MS,
+        "speed_limit": 200,
     }
     return M.sm_motor_config(**(values | changes))
 
@@ -169,7 +169,7 @@ def test_integers_follow_the_law_in_floating_point() -> None:
     """The same PI-D in float64 with the same encoder: both see whole counts, so they differ by less than one."""
     axis = Axis(load=2.0)
     rows = follow(axis, lambda t: 4000 - 4000 * math.cos(2 * math.pi * t / 2000), 2000)
-    assert axis.m.limited == 0
+    assert axis.m.limited_steps == 0
     position = speed = mean = integral = effort = last = before = 0.0
     for _, target, other, _ in rows:
         assert abs(position - other) < 1.0
@@ -183,9 +183,11 @@ def test_integers_follow_the_law_in_floating_point() -> None:
             position += 0.1 * speed
 
 
-def overshoot(unwind: int) -> float:
+def overshoot(anti_windup: int) -> float:
     """Of a step that keeps a weak motor at its limit for 300 ms."""
-    axis = Axis(config(unwind=unwind, effort=300, following=TRAVEL, integral=30_000), load=-3.0)
+    axis = Axis(
+        config(anti_windup=anti_windup, effort_limit=300, following_limit=TRAVEL, integral_limit=30_000), load=-3.0
+    )
     rows = follow(axis, lambda t: 4000.0, 4000)
     assert (np.abs(rows[:, 3]) <= 300).all()
     assert abs(rows[-1, 2] - 4000.5) < 2.0
@@ -193,8 +195,8 @@ def overshoot(unwind: int) -> float:
 
 
 def test_anti_windup() -> None:
-    assert overshoot(unwind=16) < 0.001 * 4000
-    assert overshoot(unwind=0) > 100 * overshoot(unwind=16)
+    assert overshoot(anti_windup=16) < 0.001 * 4000
+    assert overshoot(anti_windup=0) > 100 * overshoot(anti_windup=16)
 
 
 @pytest.mark.parametrize("origin", [2**31 - 100, -(2**31), 2**31 - 8000, 12345])
@@ -313,14 +315,14 @@ def test_a_stuck_motor_is_a_fault() -> None:
 
 
 def test_a_short_excess_is_no_fault() -> None:
-    axis = Axis(config(following=20 * 256))
+    axis = Axis(config(following_limit=20 * 256))
     axis.hold()
     for k in range(20):
         axis.command(60 * (k % 2))
         for _ in range(33):
             axis.step()
     assert axis.m.fault == 0
-    assert axis.m.limited > 0
+    assert axis.m.limited_steps > 0
 
 
 @pytest.mark.parametrize("jump", [300, -300, 2**31 - 1])
@@ -381,13 +383,15 @@ def test_from_outside_the_travel_there_is_no_jump(outside: float) -> None:
 
 
 def test_effort_and_its_change_are_limited() -> None:
-    rows = follow(Axis(config(effort=400, slew=20, following=TRAVEL)), lambda t: 3000.0 * (t // 400 % 2), 3000)
+    rows = follow(
+        Axis(config(effort_limit=400, slew_limit=20, following_limit=TRAVEL)), lambda t: 3000.0 * (t // 400 % 2), 3000
+    )
     assert np.abs(rows[:, 3]).max() == 400
     assert np.abs(np.diff([0, *rows[:, 3]])).max() <= 20
 
 
 def test_the_least_slew_still_moves() -> None:
-    axis = Axis(config(slew=1, following=TRAVEL), stuck=True)
+    axis = Axis(config(slew_limit=1, following_limit=TRAVEL), stuck=True)
     axis.hold()
     axis.command(10_000)
     assert [axis.step() for _ in range(5)] == [1, 2, 3, 4, 5]
@@ -424,18 +428,29 @@ CALLS = st.one_of(
 @given(
     gains=st.tuples(*[GAINS] * 4),
     shift=st.integers(1, 24),
-    smooth=st.integers(0, 8),
+    speed_filter=st.integers(0, 8),
     travel=st.sampled_from([0, 1000, TRAVEL]),
     start=st.tuples(COUNTS, COUNTS),
     calls=st.lists(CALLS, max_size=60),
 )
 def test_nothing_overflows(
-    gains: tuple[int, ...], shift: int, smooth: int, travel: int, start: tuple[int, int], calls: list[tuple[Any, ...]]
+    gains: tuple[int, ...],
+    shift: int,
+    speed_filter: int,
+    travel: int,
+    start: tuple[int, int],
+    calls: list[tuple[Any, ...]],
 ) -> None:
     """Any calls with any numbers: undefined behaviour traps, efforts stay in their limits, targets in the travel."""
     names = dict(zip(("kp", "ki", "kd", "kv"), gains, strict=True))
-    large = {"unwind": 2**16 - 1, "integral": 2**31 - 1, "slew": 2**31 - 1, "speed": 2**31 - 1, "following": 2**31 - 1}
-    c = config(**names, shift=shift, smooth=smooth, low=-travel, high=travel, **large)
+    large = {
+        "anti_windup": 2**16 - 1,
+        "integral_limit": 2**31 - 1,
+        "slew_limit": 2**31 - 1,
+        "speed_limit": 2**31 - 1,
+        "following_limit": 2**31 - 1,
+    }
+    c = config(**names, shift=shift, speed_filter=speed_filter, low=-travel, high=travel, **large)
     loaded, m, encoder = core(), M.sm_motor(), start[0]
     loaded.sm_motor_start(m, encoder, start[1])
     loaded.sm_motor_hold(m)
@@ -458,10 +473,10 @@ def test_commands_are_limited(wanted: int, last: int, step: int, ends: tuple[int
     """To the range, then to the rate, against numpy's clip; each command that changed is counted."""
     low, high = sorted(ends)
     loaded, limited = core(), ctypes.c_uint32(7)
-    limits = M.sm_command_limits(low=low, high=high, step=step)
+    limits = M.sm_motor_limits(low=low, high=high, step=step)
     inside = int(np.clip(wanted, low, high))
     expected = int(np.clip(inside, last - step, last + step))
-    assert loaded.sm_clamp(wanted, low, high) == inside
-    assert loaded.sm_rate_limit(inside, last, step) == expected
-    assert loaded.sm_limit_command(ctypes.byref(limits), wanted, last, ctypes.byref(limited)) == expected
+    assert loaded.sm_motor_clamp(wanted, low, high) == inside
+    assert loaded.sm_motor_rate_limit(inside, last, step) == expected
+    assert loaded.sm_motor_limit_command(ctypes.byref(limits), wanted, last, ctypes.byref(limited)) == expected
     assert limited.value == 7 + (expected != wanted)

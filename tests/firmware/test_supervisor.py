@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 C = native_core.types("sm_supervisor.h")
 MS = 1000
 WORD = 1 << 32
-COUNTERS = ["transitions", "refused", "taken", "invalid", "gated", "stale", "saturated", "overruns", "motors_late"]
+COUNTERS = ["transitions", "refused", "accepted", "invalid", "gated", "stale", "saturated", "overruns", "motors_late"]
 
 
 def words(members: type[IntEnum], prefix: str) -> dict[int, str]:
@@ -43,10 +43,10 @@ def core() -> ctypes.CDLL:
     loaded = native_core.library("sm_supervisor.c")
     pointer = ctypes.POINTER(C.sm_supervisor)
     loaded.sm_supervisor_start.argtypes = [pointer, ctypes.POINTER(C.sm_supervisor_config), ctypes.c_uint32]
-    loaded.sm_supervise.argtypes = [pointer, ctypes.c_uint32, C.sm_event]
-    loaded.sm_supervised.argtypes, loaded.sm_supervised.restype = [pointer], C.sm_supervisor_output
-    loaded.sm_is_new.argtypes = [pointer, *[ctypes.c_uint32] * 3]
-    loaded.sm_is_new.restype = ctypes.c_bool
+    loaded.sm_supervisor_handle.argtypes = [pointer, ctypes.c_uint32, C.sm_event]
+    loaded.sm_supervisor_allowed.argtypes, loaded.sm_supervisor_allowed.restype = [pointer], C.sm_supervisor_output
+    loaded.sm_supervisor_is_new.argtypes = [pointer, *[ctypes.c_uint32] * 3]
+    loaded.sm_supervisor_is_new.restype = ctypes.c_bool
     return loaded
 
 
@@ -76,15 +76,17 @@ class Supervisor:
         if "reason" in payload:
             payload["reason"] = CODES[payload["reason"]]
         now = (self.t + self.offset) % WORD
-        return STATES[self.core.sm_supervise(self.s, now, C.sm_event(kind=EVENTS[event], **payload))]
+        return STATES[self.core.sm_supervisor_handle(self.s, now, C.sm_event(kind=EVENTS[event], **payload))]
 
-    def measure(self, after: int = 0, used: int = 15, gated: int = 0, age: int = 0, repeat: bool = False) -> str:
+    def measure(self, after: int = 0, accepted: int = 15, gated: int = 0, age: int = 0, repeat: bool = False) -> str:
         self.sequence += not repeat
         stamp = self.t + after - age
-        return self.send("measurement", after, sequence=self.sequence, stamp_us=stamp, used=used, gated=gated)
+        return self.send("measurement", after, sequence=self.sequence, stamp_us=stamp, accepted=accepted, gated=gated)
 
-    def tick(self, after: int = 0, nis: float = 1.0, spread: float = 0.5, used: int = 15) -> str:
-        return self.send("statistics", after, nis=round(256 * nis), spread=round(256 * spread), used=used)
+    def tick(self, after: int = 0, nis: float = 1.0, variance_ratio: float = 0.5, accepted: int = 15) -> str:
+        return self.send(
+            "statistics", after, nis=round(256 * nis), variance_ratio=round(256 * variance_ratio), accepted=accepted
+        )
 
     @property
     def state(self) -> str:
@@ -100,7 +102,7 @@ class Supervisor:
 
     @property
     def output(self) -> Any:
-        return self.core.sm_supervised(self.s)
+        return self.core.sm_supervisor_allowed(self.s)
 
     @property
     def motion(self) -> str:
@@ -114,9 +116,9 @@ class Supervisor:
         output = self.output
         flags = [getattr(output, name) for name, _ in output._fields_]
         row = [
-            self.s.gated_row,
-            self.s.overrun_row,
-            self.s.late_row,
+            self.s.gated_consecutive,
+            self.s.overrun_consecutive,
+            self.s.late_consecutive,
             self.s.nis_sum,
             self.s.fresh,
             self.s.at_end,
@@ -158,7 +160,7 @@ def reach(state: str, **config: int) -> Supervisor:
 
 def ten_gated(s: Supervisor) -> None:
     for _ in range(10):
-        s.measure(MS, used=3, gated=12)
+        s.measure(MS, accepted=3, gated=12)
 
 
 def five_overruns(s: Supervisor) -> None:
@@ -187,15 +189,15 @@ HAPPENINGS: dict[str, Callable[[Supervisor], object]] = {
     "calibration done": lambda s: s.send("calibrated", MS),
     "calibration failed": lambda s: s.send("calibration_failed", MS),
     "measurement": lambda s: s.measure(MS),
-    "measurement, some channels gated": lambda s: s.measure(MS, used=3, gated=12),
-    "measurement, all channels gated": lambda s: s.measure(MS, used=0, gated=15),
-    "measurement, no channel valid": lambda s: s.measure(MS, used=0),
+    "measurement, some channels gated": lambda s: s.measure(MS, accepted=3, gated=12),
+    "measurement, all channels gated": lambda s: s.measure(MS, accepted=0, gated=15),
+    "measurement, no channel valid": lambda s: s.measure(MS, accepted=0),
     "10 measurements in a row with gated channels": ten_gated,
     "measurement older than 100 ms": lambda s: s.measure(MS, age=101 * MS),
     "measurement stale or repeated": lambda s: s.send("stale", MS),
     "statistics within limits": lambda s: s.tick(MS),
     "innovations too large": lambda s: s.tick(MS, nis=80.0),
-    "variance too large": lambda s: s.tick(MS, spread=1.01),
+    "variance too large": lambda s: s.tick(MS, variance_ratio=1.01),
     "command saturated": lambda s: s.send("saturated", MS),
     "end of schedule": lambda s: s.send("schedule_end", MS),
     "motor: following error": lambda s: s.send("motor_fault", MS, reason="motor_following"),
@@ -415,22 +417,22 @@ def test_repeated_and_older_sequences_are_ignored_and_counted() -> None:
     for back in (0, 1, 1000, WORD // 2):
         last = s.s.sequence
         old = (last - back) % WORD
-        assert not s.core.sm_is_new(s.s, s.t, old, s.t)
-        s.send("measurement", 40 * MS, sequence=old, stamp_us=s.t + 40 * MS, used=15)
+        assert not s.core.sm_supervisor_is_new(s.s, s.t, old, s.t)
+        s.send("measurement", 40 * MS, sequence=old, stamp_us=s.t + 40 * MS, accepted=15)
         assert s.s.sequence == last
-    assert (s.s.stale, s.s.taken, s.s.gated_row) == (4, 1, 0)
+    assert (s.s.stale, s.s.accepted, s.s.gated_consecutive) == (4, 1, 0)
     assert s.send("poll", 40 * MS) == "holding"
 
 
 def test_sequences_wrap_and_start_anew_with_arming() -> None:
     s = reach("running")
     for sequence in (2**31, 2**32 - 1, 0, 5):
-        s.send("measurement", MS, sequence=sequence, stamp_us=s.t, used=1)
-    assert (s.s.taken, s.s.stale) == (5, 0)
+        s.send("measurement", MS, sequence=sequence, stamp_us=s.t, accepted=1)
+    assert (s.s.accepted, s.s.stale) == (5, 0)
     for event in ("stop", "reset"):
         s.send(event, MS)
     s.send("arm", MS, ready=True)
-    assert s.core.sm_is_new(s.s, s.t, 1, s.t)
+    assert s.core.sm_supervisor_is_new(s.s, s.t, 1, s.t)
 
 
 def test_run_needs_a_measurement_since_arming() -> None:
@@ -447,7 +449,7 @@ def test_run_needs_a_measurement_since_arming() -> None:
     ("disturb", "reason"),
     [
         (lambda s: s.tick(nis=80.0), "innovation"),
-        (lambda s: s.tick(spread=2.0), "covariance"),
+        (lambda s: s.tick(variance_ratio=2.0), "covariance"),
         (ten_gated, "gated"),
     ],
 )
@@ -535,12 +537,12 @@ def test_nine_gated_are_not_ten_in_a_row() -> None:
     s = reach("running")
     for _ in range(20):
         for _ in range(9):
-            assert s.measure(20 * MS, used=1, gated=2) == "running"
+            assert s.measure(20 * MS, accepted=1, gated=2) == "running"
         s.measure(20 * MS)
-    assert (s.s.gated, s.s.taken) == (180, 201)
-    s.measure(used=1, gated=2)
-    s.measure(used=0)  # one without any valid channel says nothing about jumps
-    assert s.s.gated_row == 1
+    assert (s.s.gated, s.s.accepted) == (180, 201)
+    s.measure(accepted=1, gated=2)
+    s.measure(accepted=0)  # one without any valid channel says nothing about jumps
+    assert s.s.gated_consecutive == 1
 
 
 def test_overruns_far_apart_are_not_in_a_row() -> None:
@@ -548,7 +550,7 @@ def test_overruns_far_apart_are_not_in_a_row() -> None:
     for _ in range(20):
         s.send("overrun", 101 * MS)
         s.measure(MS)
-    assert (s.state, s.s.overruns, s.s.overrun_row) == ("running", 20, 1)
+    assert (s.state, s.s.overruns, s.s.overrun_consecutive) == ("running", 20, 1)
 
 
 def test_mean_innovation_is_judged() -> None:
@@ -577,9 +579,9 @@ def test_a_consistent_filter_never_stops() -> None:
 def test_ticks_without_measurements_leave_the_mean() -> None:
     s = reach("running")
     before = s.s.nis_sum
-    s.tick(nis=1e5, used=0)
+    s.tick(nis=1e5, accepted=0)
     assert s.s.nis_sum == before
-    s.send("statistics", nis=WORD - 1, spread=0, used=1)  # the largest there is does not overflow
+    s.send("statistics", nis=WORD - 1, variance_ratio=0, accepted=1)  # the largest there is does not overflow
     assert s.state == "stopped"
 
 
@@ -594,18 +596,18 @@ def test_what_is_only_counted_is_counted() -> None:
 
 def test_limits_themselves_are_allowed() -> None:
     s = reach("running", nis_window=0)
-    for nis, spread, state in ((5.0, 1.0, "running"), (5.0 + 1 / 256, 1.0, "stopped")):
-        assert s.tick(nis=nis, spread=spread) == state
+    for nis, variance_ratio, state in ((5.0, 1.0, "running"), (5.0 + 1 / 256, 1.0, "stopped")):
+        assert s.tick(nis=nis, variance_ratio=variance_ratio) == state
     s = reach("running")
     for age in (100 * MS, -100 * MS):
         s.measure(MS, age=age)
-    assert (s.s.taken, s.s.stale) == (3, 0)
+    assert (s.s.accepted, s.s.stale) == (3, 0)
 
 
 def test_unknown_events_change_nothing() -> None:
     s = reach("running")
     before = s.seen()
-    s.core.sm_supervise(s.s, s.t, C.sm_event(kind=200))
+    s.core.sm_supervisor_handle(s.s, s.t, C.sm_event(kind=200))
     assert s.seen() == before
 
 
@@ -639,7 +641,7 @@ class Twin:
     def forget(self) -> None:
         self.last: int | None = None
         self.late = []
-        self.valid, self.mean, self.spread, self.row, self.at_end = self.ALWAYS, 256 * 16, 0, 0, False
+        self.valid, self.mean, self.variance_ratio, self.row, self.at_end = self.ALWAYS, 256 * 16, 0, 0, False
 
     def go(self, t: int, state: str, reason: str) -> None:
         if state == "stopped" and self.state == "running":
@@ -649,7 +651,11 @@ class Twin:
         self.state, self.reason, self.entered, self.transitions = state, reason, t, self.transitions + 1
 
     def lost(self) -> str:
-        tests = {"gated": self.row >= 10, "innovation": self.mean // 16 > 5 * 256, "covariance": self.spread > 256}
+        tests = {
+            "gated": self.row >= 10,
+            "innovation": self.mean // 16 > 5 * 256,
+            "covariance": self.variance_ratio > 256,
+        }
         return next((name for name, true in tests.items() if true), "none")
 
     def send(self, t: int, event: str, **payload: Any) -> None:
@@ -734,17 +740,17 @@ class Twin:
     def on_schedule_end(self, t: int) -> None:
         self.at_end |= self.state in ("running", "holding")
 
-    def on_statistics(self, t: int, nis: int, spread: int, used: int) -> None:
-        self.mean += (nis - self.mean // 16) if used else 0
-        self.spread = spread
+    def on_statistics(self, t: int, nis: int, variance_ratio: int, accepted: int) -> None:
+        self.mean += (nis - self.mean // 16) if accepted else 0
+        self.variance_ratio = variance_ratio
 
-    def on_measurement(self, t: int, sequence: int, stamp_us: int, used: int, gated: int) -> None:
+    def on_measurement(self, t: int, sequence: int, stamp_us: int, accepted: int, gated: int) -> None:
         if (self.last is not None and sequence <= self.last) or abs(t - stamp_us) > 100 * MS:
             self.stale += 1
             return
         self.last = sequence
-        self.row = self.row + 1 if gated else 0 if used else self.row
-        if used:
+        self.row = self.row + 1 if gated else 0 if accepted else self.row
+        if accepted:
             self.valid = max(self.valid, min(t, stamp_us))
             if self.state == "holding" and self.lost() == "none":
                 self.go(t, "running", "measurement_back")
@@ -794,14 +800,14 @@ def random_event(rng: np.random.Generator, s: Supervisor, t: int, sequence: int)
         payload = {
             "sequence": max(sequence + int(rng.choice([1, 1, 1, 1, 1, 0, -1, 2])), 0),
             "stamp_us": t - int(rng.choice([0, 3 * MS, 30 * MS, -MS, 99 * MS, 100 * MS, 101 * MS, -101 * MS])),
-            "used": int(rng.random() < 0.8) * 4,
+            "accepted": int(rng.random() < 0.8) * 4,
             "gated": gated,
         }
     elif event == "statistics":
         payload = {
             "nis": int(rng.exponential(900) * rng.choice([1, 1, 1, 20])),
-            "spread": int(rng.exponential(40)),
-            "used": int(rng.integers(2)),
+            "variance_ratio": int(rng.exponential(40)),
+            "accepted": int(rng.integers(2)),
         }
     elif event == "motor_fault":
         payload = {"reason": MOTOR_REASONS[rng.integers(3)]}
@@ -878,9 +884,9 @@ class Invariants(RuleBasedStateMachine):
     def go_on(self, event: str) -> None:
         self.send(event, ready=True)
 
-    @rule(nis=st.integers(0, WORD - 1) | st.integers(0, 2000), spread=st.integers(0, 300))
-    def statistics(self, nis: int, spread: int) -> None:
-        self.send("statistics", nis=nis, spread=spread, used=1)
+    @rule(nis=st.integers(0, WORD - 1) | st.integers(0, 2000), variance_ratio=st.integers(0, 300))
+    def statistics(self, nis: int, variance_ratio: int) -> None:
+        self.send("statistics", nis=nis, variance_ratio=variance_ratio, accepted=1)
 
     @rule(reason=st.sampled_from([*MOTOR_REASONS, "none"]))
     def motor_fault(self, reason: str) -> None:
@@ -891,16 +897,16 @@ class Invariants(RuleBasedStateMachine):
         step=st.sampled_from([1, 1, 1, 0, -1, 2**31 - 1]),
         age=st.integers(-150 * MS, 150 * MS) | st.just(0),
         gated=st.integers(0, 1),
-        used=st.integers(0, 1),
+        accepted=st.integers(0, 1),
     )
-    def measurement(self, after: int, step: int, age: int, gated: int, used: int) -> None:
+    def measurement(self, after: int, step: int, age: int, gated: int, accepted: int) -> None:
         s = self.two[0]
-        taken = s.s.taken
+        taken = s.s.accepted
         sequence = (s.s.sequence + step) % WORD
-        self.send("measurement", after, sequence=sequence, stamp_us=s.t + after - age, used=used, gated=gated)
-        if s.s.taken > taken:
-            assert used
-            assert step > 0 or not s.s.heard or taken == 0 or self.armed
+        self.send("measurement", after, sequence=sequence, stamp_us=s.t + after - age, accepted=accepted, gated=gated)
+        if s.s.accepted > taken:
+            assert accepted
+            assert step > 0 or not s.s.has_sequence or taken == 0 or self.armed
             assert abs(age) <= 100 * MS
             self.valid = s.t - max(age, 0) if self.valid is None else max(self.valid, s.t - max(age, 0))
 

@@ -127,7 +127,7 @@ VALUES_OF: dict[str, dict[str, dict[str, int]]] = {
 # Not of the vendor: choices of the port, and what is compared through the constants made of it
 OURS = {
     *("BIT", "KEPT", "CHIP_FPU", "CHIP_WATCHDOG_HZ", "CHIP_USART1", "CHIP_RCC", "CHIP_RCC_CFGR", "CHIP_RCC_CSR"),
-    *("CHIP_FLASH", "CHIP_RECEIVE_BYTES", "CHIP_SEND_BYTES", "CHIP_RAM_BANK_BYTES", "CHIP_RAM_JOURNAL_BYTES"),
+    *("CHIP_FLASH", "CHIP_RECEIVE_BYTES", "CHIP_SEND_BYTES", "CHIP_RAM_SLOT_BYTES", "CHIP_RAM_LOG_BYTES"),
     *("STEPMAP_BAUD", "STEPMAP_CRYSTAL_HZ", "TRIES", "BUSY_US", "PWM_HZ", "ERASE_MS", "WRITE_MS", "ENABLE_PIN"),
     *("ASKED", "FRESH", "FAULT_4", "FAULT_12"),
 }

@@ -48,11 +48,11 @@ static uint8_t link_key[SM_DIGEST];
 
 static void reset(void) {
   sm_store_open(&store);
-  if (sm_store_tend(&store) != 0 || sm_link_start(&link, &store, SYSTEM, key, board_id, sink, &sum) != 0) {
+  if (sm_store_erase_ahead(&store) != 0 || sm_link_start(&link, &store, SYSTEM, key, board_id, sink, &sum) != 0) {
     abort();
   }
   count = 0;
-  now = sm_store_floor(&store) > now ? sm_store_floor(&store) : now;
+  now = sm_store_window_start(&store) > now ? sm_store_window_start(&store) : now;
 }
 
 /* A message that was taken must be a frame we signed that was not taken before. */
@@ -174,7 +174,7 @@ static void step(input *in) {
     reset();
     break;
   case 6:
-    sm_link_give_up(&link);
+    sm_link_drop_partial(&link);
     feed(frame, 0);
     break;
   default: {
@@ -190,10 +190,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   input in = {data, size};
-  memset(flash[PORT_JOURNAL_A], 0xFF, 1024);
-  memset(flash[PORT_JOURNAL_B], 0xFF, 1024);
+  memset(flash[PORT_LOG_A], 0xFF, 1024);
+  memset(flash[PORT_LOG_B], 0xFF, 1024);
   now = 1;
-  sm_derive(key, "stepmap link", board_id, link_key);
+  sm_sha256_derive_key(key, "stepmap link", board_id, link_key);
   reset();
   while (in.left > 0U) {
     step(&in);

@@ -9,7 +9,7 @@
 #include "sm_upload.h"
 
 #define BLOBS 4U
-#define BANK 2048U
+#define SLOT 2048U
 
 typedef struct {
   const uint8_t *at;
@@ -26,8 +26,8 @@ static uint8_t next(input *in) {
 
 static const uint8_t key[SM_DIGEST] = {1, 2, 3};
 static const uint8_t model[8] = {'m', 'o', 'd', 'e', 'l', '0', '0', '1'};
-static const uint32_t blob_sizes[BLOBS] = {16, 200, 1001, BANK};
-static uint8_t blobs[BLOBS][BANK];
+static const uint32_t blob_sizes[BLOBS] = {16, 200, 1001, SLOT};
+static uint8_t blobs[BLOBS][SLOT];
 static uint8_t digests[BLOBS][SM_DIGEST];
 static const uint8_t board_id[PORT_BOARD_ID] = {4, 5, 6};
 static uint8_t upload_key[SM_DIGEST];
@@ -37,11 +37,11 @@ static sm_upload upload;
 static bool idle;
 static bool had_schedule;
 static uint64_t counter;
-static uint64_t floor_before;
+static uint64_t window_before;
 
 static void prepare(void) {
   for (unsigned i = 0; i < BLOBS; i++) {
-    for (uint32_t j = 0; j < BANK; j++) {
+    for (uint32_t j = 0; j < SLOT; j++) {
       blobs[i][j] = (uint8_t)(j * (i + 3U) + (j >> 3));
     }
     memcpy(blobs[i], "SMS1", 4);
@@ -51,13 +51,13 @@ static void prepare(void) {
     sm_sha256_add(&sha, blobs[i], blob_sizes[i]);
     sm_sha256_end(&sha, digests[i]);
   }
-  sm_derive(key, "stepmap upload", board_id, upload_key);
+  sm_sha256_derive_key(key, "stepmap upload", board_id, upload_key);
 }
 
 static void reset(void) {
   sm_store_open(&store);
-  const int tended = sm_store_tend(&store);
-  (void)tended;
+  const int erased = sm_store_erase_ahead(&store);
+  (void)erased;
   sm_upload_start(&upload, &store, model, key, board_id, NULL);
 }
 
@@ -76,11 +76,11 @@ static void check(void) {
   } else if (had_schedule) {
     abort();
   }
-  if (store.now.counter < counter || sm_store_floor(&store) < floor_before) {
+  if (store.current.counter < counter || sm_store_window_start(&store) < window_before) {
     abort();
   }
-  counter = store.now.counter;
-  floor_before = sm_store_floor(&store);
+  counter = store.current.counter;
+  window_before = sm_store_window_start(&store);
 }
 
 static void take(uint32_t id, const void *payload, uint8_t size) {
@@ -98,7 +98,7 @@ static void begin(input *in) {
   const unsigned which = next(in) % BLOBS;
   mavlink_upload_begin_t m;
   memset(&m, 0, sizeof m);
-  m.counter = store.now.counter + next(in) % 3U;
+  m.counter = store.current.counter + next(in) % 3U;
   m.size = blob_sizes[which];
   memcpy(m.digest, digests[which], sizeof m.digest);
   memcpy(m.model, model, sizeof m.model);
@@ -110,7 +110,7 @@ static void begin(input *in) {
   if (change % 4U == 2U) {
     m.size = (uint32_t)next(in) << (change % 25U);
   }
-  sm_hmac(upload_key, &m, offsetof(mavlink_upload_begin_t, mac), m.mac);
+  sm_sha256_hmac(upload_key, &m, offsetof(mavlink_upload_begin_t, mac), m.mac);
   if (change % 4U == 3U) { /* without the key */
     ((uint8_t *)&m)[change % MAVLINK_MSG_ID_UPLOAD_BEGIN_LEN] ^= next(in) | 1U;
   }
@@ -158,7 +158,8 @@ static void step(input *in) {
   } else if (what == 10U) {
     const uint8_t how = next(in);
     idle = how % 4U != 0U;
-    const int result = how % 8U == 1U ? sm_store_reserve(&store, sm_store_floor(&store) + (uint64_t)how * 4096U) : 0;
+    const int result =
+        how % 8U == 1U ? sm_store_reserve(&store, sm_store_window_start(&store) + (uint64_t)how * 4096U) : 0;
     if (result == SM_ESIZE) {
       abort();
     }
@@ -186,8 +187,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     prepare();
     prepared = true;
   }
-  const uint32_t journals = size > 0U && data[0] % 2U == 0U ? 240U : 96U;
-  const uint32_t sizes[PORT_REGIONS] = {BANK, BANK, journals, journals};
+  const uint32_t logs = size > 0U && data[0] % 2U == 0U ? 240U : 96U;
+  const uint32_t sizes[PORT_REGIONS] = {SLOT, SLOT, logs, logs};
   memcpy(flash_sizes, sizes, sizeof sizes);
   for (unsigned i = 0; i < PORT_REGIONS; i++) {
     memset(flash[i], 0xA5, flash_sizes[i]);
@@ -197,7 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   idle = true;
   had_schedule = false;
   counter = 0;
-  floor_before = 0;
+  window_before = 0;
   if (setjmp(flash_power_loss) != 0) {
     flash_cut(0, 0, 0);
   }

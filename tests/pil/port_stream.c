@@ -48,19 +48,19 @@ size_t port_send(const uint8_t *from, size_t size) {
   return size;
 }
 
-size_t port_region_size(port_region region) { return region >= PORT_JOURNAL_A ? JOURNAL : 0U; }
+size_t port_region_size(port_region region) { return region >= PORT_LOG_A ? JOURNAL : 0U; }
 
 const uint8_t *port_region_read(port_region region) {
-  return region >= PORT_JOURNAL_A ? journals[region - PORT_JOURNAL_A] : NULL;
+  return region >= PORT_LOG_A ? journals[region - PORT_LOG_A] : NULL;
 }
 
 int port_region_erase(port_region region) {
-  memset(journals[region - PORT_JOURNAL_A], 0xFF, JOURNAL);
+  memset(journals[region - PORT_LOG_A], 0xFF, JOURNAL);
   return 0;
 }
 
 int port_region_write(port_region region, size_t offset, const uint8_t *from, size_t size) {
-  memcpy(journals[region - PORT_JOURNAL_A] + offset, from, size);
+  memcpy(journals[region - PORT_LOG_A] + offset, from, size);
   return 0;
 }
 

@@ -310,8 +310,8 @@ def test_how_late_measurements_are(there: Path) -> None:
     assert generate("try.toml", "--out", "code").exit_code == 0
     changed = {name for name in FILES if Path("code", name).read_bytes() != before[name]}
     assert changed == {"robot.h"}
-    assert "#define SM_LATE_US 12000 " in Path("code/robot.h").read_text()
-    assert b"#define SM_LATE_US 0 " in before["robot.h"]
+    assert "#define SM_SENSOR_DELAY_US 12000 " in Path("code/robot.h").read_text()
+    assert b"#define SM_SENSOR_DELAY_US 0 " in before["robot.h"]
 
 
 @pytest.mark.parametrize(("late", "ahead"), [(0.0, 0), (0.0249, 0), (0.0251, 1), (0.05, 1), (0.0749, 1), (0.08, 2)])
@@ -319,7 +319,7 @@ def test_how_far_the_law_looks_ahead(there: Path, late: float, ahead: int) -> No
     """Whole periods of 50 ms; the motors make up for the rest."""
     edit("try.toml", "[noise]", f"[board]\nlate = {late}\n[noise]")(there)
     assert generate("try.toml", "--out", "code").exit_code == 0
-    assert f"#define SM_AHEAD {ahead} " in Path("code/robot.h").read_text()
+    assert f"#define SM_DELAY_SAMPLES {ahead} " in Path("code/robot.h").read_text()
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ def emit_robot(
         "#define SM_ROBOT_H",
         "",
         f"#define SM_AXES {len(used)}",
-        f"#define SM_LATE_US {round(late * 1e6)} /* from a measurement to its arrival */",
-        f"#define SM_AHEAD {ahead(late, program.period)} /* the same in whole periods */",
+        f"#define SM_SENSOR_DELAY_US {round(late * 1e6)} /* from a measurement to its arrival */",
+        f"#define SM_DELAY_SAMPLES {ahead(late, program.period)} /* the same in whole periods */",
         "",
     ]
     scales, shifts, steps = [], [], []
@@ -165,14 +165,14 @@ def _config(command: Field, axis: Axis, period: float) -> list[str]:
         "high": high,
         **gains(axis),
         "shift": SHIFT,
-        "smooth": 2,
-        "unwind": 16,
-        "integral": 1000,
-        "effort": 1000,
-        "slew": 200,
-        "following": round(256 * axis.following * axis.counts_per_unit),
-        "following_us": 50000,
-        "speed": max(round(3 * axis.top_speed * axis.counts_per_unit * MS / 1000), 1),
+        "speed_filter": 2,
+        "anti_windup": 16,
+        "integral_limit": 1000,
+        "effort_limit": 1000,
+        "slew_limit": 200,
+        "following_limit": round(256 * axis.following * axis.counts_per_unit),
+        "following_time_us": 50000,
+        "speed_limit": max(round(3 * axis.top_speed * axis.counts_per_unit * MS / 1000), 1),
     }
     items = [f".{name} = {value}" for name, value in values.items()]
     lines, line = [], f"{{ /* {_name(command)} */ "

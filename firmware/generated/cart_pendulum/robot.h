@@ -3,8 +3,8 @@
 #define SM_ROBOT_H
 
 #define SM_AXES 1
-#define SM_LATE_US 0 /* from a measurement to its arrival */
-#define SM_AHEAD 0 /* the same in whole periods */
+#define SM_SENSOR_DELAY_US 0 /* from a measurement to its arrival */
+#define SM_DELAY_SAMPLES 0 /* the same in whole periods */
 
 /* Motor position (counts, 8 fraction bits) or effort (per mille) = command * SCALE * 2^-SHIFT */
 #define SM_AXIS_SCALE {671088640}
@@ -16,9 +16,9 @@
 #define SM_MOTOR_CONFIGS                                                                                       \
   {                                                                                                            \
     { /* force */ .period_us = 20000, .extrapolate_us = 12000, .low = -536870912, .high = 536870912,           \
-      .kp = 1638, .ki = 21, .kd = 31667, .kv = 40000, .ka = 7528, .shift = 17, .smooth = 2, .unwind = 16,      \
-      .integral = 1000, .effort = 1000, .slew = 200, .following = 128000, .following_us = 50000,               \
-      .speed = 184},                                                                                           \
+      .kp = 1638, .ki = 21, .kd = 31667, .kv = 40000, .ka = 7528, .shift = 17, .speed_filter = 2,              \
+      .anti_windup = 16, .integral_limit = 1000, .effort_limit = 1000, .slew_limit = 200,                      \
+      .following_limit = 128000, .following_time_us = 50000, .speed_limit = 184},                              \
   }
 
 #endif

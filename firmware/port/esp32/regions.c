@@ -5,8 +5,9 @@
 #include "esp_partition.h"
 #include "port.h"
 
+/* Slots are called banks and logs journals on the outside: a rename would lose what boards have stored. */
 static const char *const NAMES[PORT_REGIONS] = {
-    [PORT_BANK_A] = "bank_a", [PORT_BANK_B] = "bank_b", [PORT_JOURNAL_A] = "journal_a", [PORT_JOURNAL_B] = "journal_b"};
+    [PORT_SLOT_A] = "bank_a", [PORT_SLOT_B] = "bank_b", [PORT_LOG_A] = "journal_a", [PORT_LOG_B] = "journal_b"};
 
 static const esp_partition_t *partitions[PORT_REGIONS];
 static const uint8_t *contents[PORT_REGIONS]; /* NULL where a partition is missing */
@@ -45,8 +46,8 @@ int port_region_erase(port_region region) {
 
 int port_region_write(port_region region, size_t offset, const uint8_t *from, size_t size) {
   const size_t room = port_region_size(region);
-  if (room == 0U || offset > room || size > room - offset || offset % 8U != 0U || size % 8U != 0U ||
-      esp_partition_write(partitions[region], offset, from, size) != ESP_OK) {
+  if (room == 0U || offset > room || size > room - offset || offset % PORT_WRITE_UNIT != 0U ||
+      size % PORT_WRITE_UNIT != 0U || esp_partition_write(partitions[region], offset, from, size) != ESP_OK) {
     return -1;
   }
   return memcmp(contents[region] + offset, from, size) == 0 ? 0 : -1;

@@ -11,10 +11,11 @@
 #include "native.h"
 #include "port.h"
 
+/* Slots are called banks and logs journals on the outside: a rename would lose what boards have stored. */
 static const char *const NAMES[PORT_REGIONS] = {
-    [PORT_BANK_A] = "bank_a", [PORT_BANK_B] = "bank_b", [PORT_JOURNAL_A] = "journal_a", [PORT_JOURNAL_B] = "journal_b"};
+    [PORT_SLOT_A] = "bank_a", [PORT_SLOT_B] = "bank_b", [PORT_LOG_A] = "journal_a", [PORT_LOG_B] = "journal_b"};
 static const size_t SIZES[PORT_REGIONS] = {
-    [PORT_BANK_A] = 40960, [PORT_BANK_B] = 40960, [PORT_JOURNAL_A] = 1024, [PORT_JOURNAL_B] = 1024};
+    [PORT_SLOT_A] = 40960, [PORT_SLOT_B] = 40960, [PORT_LOG_A] = 1024, [PORT_LOG_B] = 1024};
 
 static uint8_t *contents[PORT_REGIONS];
 static bool lasting;
@@ -123,7 +124,7 @@ int port_region_erase(port_region region) {
 
 int port_region_write(port_region region, size_t offset, const uint8_t *from, size_t size) {
   const size_t room = port_region_size(region);
-  if (offset > room || size > room - offset || offset % 8U != 0U || size % 8U != 0U) {
+  if (offset > room || size > room - offset || offset % PORT_WRITE_UNIT != 0U || size % PORT_WRITE_UNIT != 0U) {
     return -1;
   }
   uint8_t *to = contents[region] + offset;

@@ -8,21 +8,21 @@
 
 static KEPT struct {
   uint32_t mark;
-  uint8_t bank[2][CHIP_RAM_BANK_BYTES];
-  uint8_t journal[2][CHIP_RAM_JOURNAL_BYTES];
+  uint8_t slots[2][CHIP_RAM_SLOT_BYTES];
+  uint8_t logs[2][CHIP_RAM_LOG_BYTES];
 } ram;
 
 static bool in_flash;
 
 static uint8_t *ram_start(port_region region) {
-  return region <= PORT_BANK_B ? ram.bank[region] : ram.journal[region - PORT_JOURNAL_A];
+  return region <= PORT_SLOT_B ? ram.slots[region] : ram.logs[region - PORT_LOG_A];
 }
 
 void regions_init(void) {
   in_flash = chip_flash_writable();
   if (!in_flash && ram.mark != FRESH) {
-    memset(ram.bank, 0xFF, sizeof ram.bank);
-    memset(ram.journal, 0xFF, sizeof ram.journal);
+    memset(ram.slots, 0xFF, sizeof ram.slots);
+    memset(ram.logs, 0xFF, sizeof ram.logs);
     ram.mark = FRESH;
   }
 }
@@ -36,7 +36,7 @@ size_t port_region_size(port_region region) {
   if (in_flash) {
     return chip_regions[region].bytes;
   }
-  return region <= PORT_BANK_B ? CHIP_RAM_BANK_BYTES : CHIP_RAM_JOURNAL_BYTES;
+  return region <= PORT_SLOT_B ? CHIP_RAM_SLOT_BYTES : CHIP_RAM_LOG_BYTES;
 }
 
 const uint8_t *port_region_read(port_region region) {
@@ -82,7 +82,7 @@ int port_region_erase(port_region region) {
 
 int port_region_write(port_region region, size_t offset, const uint8_t *from, size_t size) {
   const size_t room = port_region_size(region);
-  if (offset > room || size > room - offset || offset % 8U != 0U || size % 8U != 0U) {
+  if (offset > room || size > room - offset || offset % PORT_WRITE_UNIT != 0U || size % PORT_WRITE_UNIT != 0U) {
     return -1;
   }
   if (in_flash) {

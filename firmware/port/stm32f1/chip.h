@@ -17,10 +17,10 @@
 #define CHIP_FLASH_LOCK BIT(7)
 
 /* Sizes of queues, and of what stands in for regions where flash cannot be written. 8 KiB of RAM leave no room for
- * banks: the schedule is compiled in. */
+ * slots: the schedule is compiled in. */
 #define CHIP_RECEIVE_BYTES 512U
 #define CHIP_SEND_BYTES 512U
-#define CHIP_RAM_BANK_BYTES 0U
-#define CHIP_RAM_JOURNAL_BYTES 256U
+#define CHIP_RAM_SLOT_BYTES 0U
+#define CHIP_RAM_LOG_BYTES 256U
 
 #endif

@@ -1,4 +1,4 @@
-/* Flash of the F100: journals in the last two pages of 1 KiB. There are no banks. */
+/* Flash of the F100: logs in the last two pages of 1 KiB. There are no slots. */
 #include <string.h>
 
 #include "registers.h"
@@ -13,8 +13,8 @@
 #define WRITE_MS 2U
 
 const flash_region chip_regions[PORT_REGIONS] = {
-    [PORT_JOURNAL_A] = {.start = 0x0801F800U, .bytes = 1024U, .page = 0x0801F800U},
-    [PORT_JOURNAL_B] = {.start = 0x0801FC00U, .bytes = 1024U, .page = 0x0801FC00U},
+    [PORT_LOG_A] = {.start = 0x0801F800U, .bytes = 1024U, .page = 0x0801F800U},
+    [PORT_LOG_B] = {.start = 0x0801FC00U, .bytes = 1024U, .page = 0x0801FC00U},
 };
 
 /* The interface is locked whenever nothing is written; a bootloader may have left it open. */

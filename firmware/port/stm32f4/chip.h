@@ -19,7 +19,7 @@
 /* Sizes of queues, and of what stands in for regions where flash cannot be written */
 #define CHIP_RECEIVE_BYTES 1024U
 #define CHIP_SEND_BYTES 1024U
-#define CHIP_RAM_BANK_BYTES 40960U
-#define CHIP_RAM_JOURNAL_BYTES 1024U
+#define CHIP_RAM_SLOT_BYTES 40960U
+#define CHIP_RAM_LOG_BYTES 1024U
 
 #endif

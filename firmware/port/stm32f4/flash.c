@@ -1,5 +1,5 @@
 /* Flash of the F405: sectors of 128 KiB at the end, so that an image is one piece from the start of flash and flashing it
- * leaves banks and journals alone. Of a journal's sector the first 16 KiB are used; searching more takes longer. */
+ * leaves slots and logs alone. Of a log's sector the first 16 KiB are used; searching more takes longer. */
 #include <string.h>
 
 #include "registers.h"
@@ -17,10 +17,10 @@
 #define WRITE_MS 2U
 
 const flash_region chip_regions[PORT_REGIONS] = {
-    [PORT_BANK_A] = {.start = 0x08080000U, .bytes = 131072U, .page = 8U},
-    [PORT_BANK_B] = {.start = 0x080A0000U, .bytes = 131072U, .page = 9U},
-    [PORT_JOURNAL_A] = {.start = 0x080C0000U, .bytes = 16384U, .page = 10U},
-    [PORT_JOURNAL_B] = {.start = 0x080E0000U, .bytes = 16384U, .page = 11U},
+    [PORT_SLOT_A] = {.start = 0x08080000U, .bytes = 131072U, .page = 8U},
+    [PORT_SLOT_B] = {.start = 0x080A0000U, .bytes = 131072U, .page = 9U},
+    [PORT_LOG_A] = {.start = 0x080C0000U, .bytes = 16384U, .page = 10U},
+    [PORT_LOG_B] = {.start = 0x080E0000U, .bytes = 16384U, .page = 11U},
 };
 
 /* The interface is locked whenever nothing is written; a bootloader may have left it open. */

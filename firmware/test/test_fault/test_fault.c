@@ -16,20 +16,20 @@ static unsigned recurse(unsigned depth) { /* for ever, with a frame of its own e
   return depth < deepest ? recurse(depth + 1U) + frame[0] : 0U;
 }
 
-/* What has happened so far, in the journal: one mark before each fault. */
+/* What has happened so far, in the log: one mark before each fault. */
 int main(void) {
   static const uint8_t MARK[8] = {0};
   port_init();
-  const uint8_t *journal = port_region_read(PORT_JOURNAL_A);
-  if (port_reset_reason() != PORT_RESET_SOFTWARE && journal[0] == 0xFFU) {
-    (void)port_region_write(PORT_JOURNAL_A, 0, MARK, sizeof MARK);
+  const uint8_t *log = port_region_read(PORT_LOG_A);
+  if (port_reset_reason() != PORT_RESET_SOFTWARE && log[0] == 0xFFU) {
+    (void)port_region_write(PORT_LOG_A, 0, MARK, sizeof MARK);
     __asm__ volatile("udf #0");
   }
   CHECK_RUN(test_the_reason_is_not_software);
-  if (journal[8] == 0xFFU) {
-    (void)port_region_write(PORT_JOURNAL_A, 8, MARK, sizeof MARK);
+  if (log[8] == 0xFFU) {
+    (void)port_region_write(PORT_LOG_A, 8, MARK, sizeof MARK);
     (void)recurse(0);
   }
-  (void)port_region_erase(PORT_JOURNAL_A);
+  (void)port_region_erase(PORT_LOG_A);
   return check_done();
 }

@@ -46,9 +46,9 @@ static int end_of(void (*act)(void)) {
 static const uint8_t BYTES[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 static void erase_and_write(void) {
-  (void)!port_region_erase(PORT_BANK_A);
-  (void)!port_region_write(PORT_BANK_A, 0, BYTES, sizeof BYTES);
-  (void)!port_region_write(PORT_BANK_A, 16, BYTES, sizeof BYTES);
+  (void)!port_region_erase(PORT_SLOT_A);
+  (void)!port_region_write(PORT_SLOT_A, 0, BYTES, sizeof BYTES);
+  (void)!port_region_write(PORT_SLOT_A, 16, BYTES, sizeof BYTES);
 }
 
 static void test_regions_outlive_the_process(void) {
@@ -56,7 +56,7 @@ static void test_regions_outlive_the_process(void) {
   CHECK(end_of(erase_and_write) == 0);
   port_init();
   CHECK(port_region_lasting());
-  CHECK(memcmp(port_region_read(PORT_BANK_A), BYTES, sizeof BYTES) == 0);
+  CHECK(memcmp(port_region_read(PORT_SLOT_A), BYTES, sizeof BYTES) == 0);
   remove_folder();
 }
 
@@ -66,11 +66,11 @@ static void test_power_goes_in_the_middle_of_a_write(void) {
   CHECK(end_of(erase_and_write) == NATIVE_EXIT_POWER_CUT);
   unsetenv("STEPMAP_POWER_CUT");
   port_init();
-  const uint8_t *bank = port_region_read(PORT_BANK_A);
-  CHECK(memcmp(bank, BYTES, sizeof BYTES) == 0);
-  CHECK(memcmp(bank + 16, BYTES, 8) == 0);
-  CHECK(bank[24] != 0xFFU && bank[24] != BYTES[8]); /* neither old nor new */
-  CHECK(bank[25] == 0xFFU);
+  const uint8_t *slot = port_region_read(PORT_SLOT_A);
+  CHECK(memcmp(slot, BYTES, sizeof BYTES) == 0);
+  CHECK(memcmp(slot + 16, BYTES, 8) == 0);
+  CHECK(slot[24] != 0xFFU && slot[24] != BYTES[8]); /* neither old nor new */
+  CHECK(slot[25] == 0xFFU);
   remove_folder();
 }
 
@@ -82,8 +82,8 @@ static void test_power_goes_where_it_is_told(void) {
   CHECK(end_of(erase_and_write) == NATIVE_EXIT_POWER_CUT);
   unsetenv("STEPMAP_POWER_CUT");
   port_init();
-  CHECK(port_region_read(PORT_BANK_A)[0] == 0xFFU);
-  CHECK(port_region_read(PORT_BANK_A)[2] == 0xFFU);
+  CHECK(port_region_read(PORT_SLOT_A)[0] == 0xFFU);
+  CHECK(port_region_read(PORT_SLOT_A)[2] == 0xFFU);
   remove_folder();
 }
 

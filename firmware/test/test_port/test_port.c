@@ -23,9 +23,9 @@ static void test_idle_ends_within_milliseconds(void) {
 }
 
 static void test_regions_have_what_they_need(void) {
-  CHECK(port_region_size(PORT_BANK_A) == port_region_size(PORT_BANK_B));
-  CHECK(port_region_size(PORT_JOURNAL_A) == port_region_size(PORT_JOURNAL_B));
-  CHECK(port_region_size(PORT_JOURNAL_A) >= 128U);
+  CHECK(port_region_size(PORT_SLOT_A) == port_region_size(PORT_SLOT_B));
+  CHECK(port_region_size(PORT_LOG_A) == port_region_size(PORT_LOG_B));
+  CHECK(port_region_size(PORT_LOG_A) >= 128U);
   CHECK(port_region_size(PORT_REGIONS) == 0U);
   for (unsigned region = 0; region < PORT_REGIONS; ++region) {
     const size_t size = port_region_size((port_region)region);
@@ -65,20 +65,20 @@ static void test_writes_are_read_back(void) {
 static void test_bits_are_set_by_erasing_only(void) {
   static const uint8_t zeros[8] = {0};
   static const uint8_t ones[8] = {255, 255, 255, 255, 255, 255, 255, 255};
-  CHECK(port_region_erase(PORT_JOURNAL_A) == 0);
-  CHECK(port_region_write(PORT_JOURNAL_A, 0, zeros, sizeof zeros) == 0);
-  CHECK(port_region_write(PORT_JOURNAL_A, 0, ones, sizeof ones) < 0);
-  CHECK(port_region_read(PORT_JOURNAL_A)[0] == 0U);
+  CHECK(port_region_erase(PORT_LOG_A) == 0);
+  CHECK(port_region_write(PORT_LOG_A, 0, zeros, sizeof zeros) == 0);
+  CHECK(port_region_write(PORT_LOG_A, 0, ones, sizeof ones) < 0);
+  CHECK(port_region_read(PORT_LOG_A)[0] == 0U);
 }
 
 static void test_writes_outside_are_refused(void) {
   static const uint8_t bytes[16] = {0};
-  const size_t size = port_region_size(PORT_JOURNAL_A);
-  CHECK(port_region_write(PORT_JOURNAL_A, size, bytes, 8) < 0);
-  CHECK(port_region_write(PORT_JOURNAL_A, size - 8U, bytes, 16) < 0);
-  CHECK(port_region_write(PORT_JOURNAL_A, SIZE_MAX - 7U, bytes, 16) < 0);
-  CHECK(port_region_write(PORT_JOURNAL_A, 4, bytes, 8) < 0);
-  CHECK(port_region_write(PORT_JOURNAL_A, 8, bytes, 4) < 0);
+  const size_t size = port_region_size(PORT_LOG_A);
+  CHECK(port_region_write(PORT_LOG_A, size, bytes, 8) < 0);
+  CHECK(port_region_write(PORT_LOG_A, size - 8U, bytes, 16) < 0);
+  CHECK(port_region_write(PORT_LOG_A, SIZE_MAX - 7U, bytes, 16) < 0);
+  CHECK(port_region_write(PORT_LOG_A, 4, bytes, 8) < 0);
+  CHECK(port_region_write(PORT_LOG_A, 8, bytes, 4) < 0);
   CHECK(port_region_write(PORT_REGIONS, 0, bytes, 8) < 0);
   CHECK(port_region_erase(PORT_REGIONS) < 0);
 }

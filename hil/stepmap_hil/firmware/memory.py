@@ -14,7 +14,7 @@ from stepmap_codegen.toolchain.stack import INDIRECT, Frame, compiled, disassemb
 CALLGRAPH = "-fcallgraph-info=su"  # what gcc needs to be told for `measure`
 EXCEPTION, EXCEPTION_FPU = 36, 108  # bytes that an interrupt puts on the stack of a Cortex-M, with alignment
 HANDLERS = ("tick_handler", "serial_handler")  # of equal priority: they do not interrupt each other
-POINTERS = {"sm_link_send": "sm_loop.c:output", "sm_upload_take": "sm_check_schedule"}  # what they call
+POINTERS = {"sm_link_send": "sm_loop.c:output", "sm_upload_take": "sm_select_check"}  # what they call
 SECTION = re.compile(r"^\.(text|data|bss|noinit)\s+(\d+)", re.MULTILINE)
 
 
