@@ -178,7 +178,8 @@ def summarize(controller: Controller, run: Run, s: Series, more: dict[str, Any])
     """summary.json of a run and its series; docs/bench.md describes each entry."""
     rows = moving(run)
     if not rows:
-        raise LinkError("the run ended before its first tick: there is nothing to sum up")
+        why = "; ".join([run.ended, *run.suspects[:1]]) or "the board sent no telemetry"
+        raise LinkError(f"the run ended before its first tick: {why}")
     tracking = errors(controller, s.coordinates, s.reference)
     clock = run.mode == "realtime"  # in lock-step the host's clock says nothing about the robot
     made = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import stepmap
+from stepmap import systems
 from stepmap.archives import read_arrays
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, ModelError
@@ -60,6 +61,8 @@ def stage(job: Task, out: Path) -> Stage:
     foreign = kinds.source_digest(job.kind)
     if foreign is not None:
         inputs["kind"] = foreign
+    added = systems.source(job.document["system"]["name"])  # of another package
+    inputs |= {} if added is None else {"system": digest(added)}
     used = {"stepmap": stepmap.__version__, **versions("casadi", "matplotlib", "numpy")}
     return Stage(NAME, job.name, out, inputs, used)
 
