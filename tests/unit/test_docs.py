@@ -13,19 +13,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+from tests.pages import NUMBER, ROOT, blocks, near
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 WITH_CODE = {
     *("README.md", "systems.md", "notation.md", "cli.md", "jobs.md", "optimal.md", "estimation.md"),
     *("fixed-point.md", "schedule.md"),
 }
-
-
-def blocks(page: Path) -> list[tuple[int, str]]:
-    """(line, code) of every Python block."""
-    text = page.read_text()
-    found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [(text.count("\n", 0, match.start(1)) + 1, match.group(1)) for match in found]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -47,9 +41,6 @@ def test_code_runs(page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
             assert_same(shown[1], said[number][-1], f"{page.name}:{number}")
 
 
-NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-
-
 def assert_same(shown: str, printed: str, where: str, *, words: bool = True) -> None:
     """Whether a page shows what was printed; without ``words`` only its numbers."""
     ours, theirs = NUMBER.findall(shown), NUMBER.findall(printed)
@@ -59,16 +50,6 @@ def assert_same(shown: str, printed: str, where: str, *, words: bool = True) -> 
         assert NUMBER.sub("#", shown).split() == NUMBER.sub("#", printed).split(), told
     for a, b in zip(ours, theirs, strict=True):
         assert near(a, float(b)), told
-
-
-def near(shown: str, value: float) -> bool:
-    """Whether a number as written stands for a value."""
-    if 0 < abs(value) < 1e-9:
-        return 0.1 <= abs(float(shown) / value) <= 10
-    mantissa, _, exponent = shown.partition("e")
-    unit = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-    exact = "." not in mantissa and not exponent  # a count
-    return abs(float(shown) - value) <= (1e-9 if exact and value == int(value) else unit)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +113,37 @@ def test_the_readme_counts_iterations_as_the_benchmark_does(row: str, name: str)
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text) + re.findall(r'(?:src|srcset|href)="([^"#]+)', text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        other = page.parent / target if target else page
+        headings = re.findall(r"^#+ (.+)$", other.read_text(), re.MULTILINE)
+        known = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert anchor in known, f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    """Paths from the top of the repository, and of modules from the top of their package."""
+    places = {"stepmap": "host", "stepmap_codegen": "codegen", "stepmap_hil": "hil"}
+    tops = ("host", "codegen", "hil", "firmware", "tests", "tools", "examples", "docs", *places)
+    for path in re.findall(rf"`((?:{'|'.join(tops)})/[\w./-]+)`", page.read_text()):
+        whole = ROOT / places.get(path.partition("/")[0], "") / path
+        placeholder = any(part.partition(".")[0].isupper() for part in path.split("/")) or "test_NAME" in path
+        assert placeholder or list(whole.parent.glob(f"{whole.name}*")), f"{page.name} names {path}"
+
+
+def test_the_page_of_sensors_knows_how_many_channels_a_board_takes() -> None:
+    dialect = (ROOT / "firmware" / "dialect" / "stepmap.xml").read_text()
+    most = re.search(r'value="(\d+)" name="STEPMAP_LIMIT_CHANNELS"', dialect)
+    assert most is not None
+    assert f"A board takes {most[1]} channels" in (ROOT / "docs" / "sensors.md").read_text()
 
 
 def test_pictures_are_small() -> None:
@@ -152,3 +161,8 @@ def test_every_builder_method_is_documented() -> None:
     for name in ("fixed", "translate"):
         assert hasattr(Frame, name)
         assert f".{name}(" in text
+
+
+def test_the_index_lists_every_page_once() -> None:
+    listed = re.findall(r"^- \[[^]]+\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name != "index.md")
