@@ -5,10 +5,11 @@ from stepmap_codegen.lower.controller import Noise, Plant, Settings
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
-from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.model.program import BlockRole, Program, Role
 from stepmap_codegen.model.scalar import Form, Scalar
 
 __all__ = [
+    "BlockRole",
     "Controller",
     "Design",
     "FloatMachine",

@@ -9,6 +9,7 @@ import numpy as np
 from stepmap_codegen import Controller, Role, encode
 from stepmap_codegen.emit.motors import ahead
 from stepmap_codegen.model.integer_single import SingleRunMachine
+from stepmap_codegen.model.program import BlockRole
 
 
 class Twin:
@@ -21,6 +22,8 @@ class Twin:
         self.program, self.formats = controller.program, controller.formats
         start = encode(controller.output.start, self.formats.fields, 32)
         self.machine = SingleRunMachine(self.program, self.formats, start)
+        self.law = self.program.block_of(BlockRole.LAW)
+        self.predict = self.program.block_of(BlockRole.PREDICT)
         self.channels, self.commands = self.program.of(Role.MEASUREMENT), self.program.of(Role.COMMAND)
         self.states, self.schedule = self.program.of(Role.STATE), self.program.of(Role.SCHEDULE)
         self.low = [self._word(i, self.program.fields[i].low) for i in self.commands]
@@ -40,11 +43,10 @@ class Twin:
         self._load(self.channels, words)
         taken = 0
         for number, block in enumerate(program.blocks):
-            if block.name.startswith("update_"):
-                bit = number  # updates come first, in the order of the channels
-                if valid >> bit & 1 and self._update(number, bit):
-                    taken |= 1 << bit
-            elif block.name == "put_back":
+            if block.channel is not None:
+                if valid >> block.channel & 1 and self._update(number, block.channel):
+                    taken |= 1 << block.channel
+            elif block.role is BlockRole.PROJECTION:
                 machine.run(number)
         estimate = [machine.fields[i] for i in self.states]
         if running:
@@ -70,14 +72,14 @@ class Twin:
         for command in self.issued:
             self._predict(command)
         self._load(self.schedule, [int(v) for v in rows[min(self.tick + len(self.issued), len(rows) - 1)]])
-        self.machine.run(self.program.number("law"))
+        self.machine.run(self.law)
         wanted = [fields[i] for i in self.commands]
         fields[:] = before
         self._load(self.commands, wanted)
 
     def _predict(self, command: Sequence[int]) -> None:
         self._load(self.commands, command)
-        self.machine.run(self.program.number("predict"))
+        self.machine.run(self.predict)
 
     def _load(self, fields: Sequence[int], words: Sequence[int]) -> None:
         """Sets fields; more words than there are fields are ignored."""

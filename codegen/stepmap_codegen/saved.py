@@ -24,13 +24,13 @@ from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.size import Estimate
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.formats import BlockFormats, Formats
-from stepmap_codegen.model.program import Block, Field, Guard, Line, Program, Role, Store
+from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Line, Program, Role, Store
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision.pinned import Kept
 from stepmap_codegen.precision.signals import Signal
 
 FILE = "controller.npz"
-FORMAT = "stepmap-saved-controller-1"
+FORMAT = "stepmap-saved-controller-2"
 ARRAYS = ("gains", "start", "measurements", "row", "variances")
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
@@ -112,6 +112,8 @@ def _program(program: Program) -> dict[str, Any]:
         "blocks": [
             {
                 "name": block.name,
+                "role": block.role.value,
+                "channel": block.channel,
                 "summary": block.summary,
                 "lines": [[line.code, line.arguments, line.constant, line.field] for line in block.lines],
                 "stores": [[store.field, store.line] for store in block.stores],
@@ -141,7 +143,8 @@ def _block(entry: Mapping[str, Any]) -> Block:
     lines = tuple(Line(code, tuple(of), constant, field) for code, of, constant, field in entry["lines"])
     stores = tuple(Store(field, line) for field, line in entry["stores"])
     guard = None if entry["guard"] is None else Guard(**entry["guard"])
-    return Block(entry["name"], entry["summary"], lines, stores, guard)
+    role = BlockRole(entry["role"])
+    return Block(entry["name"], role, entry["summary"], lines, stores, guard, entry["channel"])
 
 
 def _read_formats(document: Mapping[str, Any] | None) -> Formats | None:

@@ -18,8 +18,8 @@ from stepmap_codegen.model.float_machine import FLOAT
 from stepmap_codegen.model.formats import BlockFormats, power_of_two
 from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.model.integers import Flags, Ints, limit
-from stepmap_codegen.model.program import Block, Guard, Line, Store
-from tests.sil.programs import FIELDS, NAMED, Compiled, compiled, random_formats, random_program
+from stepmap_codegen.model.program import Block, BlockRole, Guard, Line, Store
+from tests.sil.programs import FIELDS, Compiled, compiled, random_formats, random_program
 
 VECTORS = 40
 DRAW = (Phase.explicit, Phase.generate)  # a seed has nothing to shrink; a failure lists its block
@@ -35,12 +35,13 @@ def load(field: int) -> Line:
 
 def exchanging() -> Program:
     """Blocks that write fields they read: two exchanged, doubled on the way, three in a circle behind a guard."""
-    swap = Block("update_a", "exchanges two fields", (load(0), load(1)), (Store(0, 1), Store(1, 0)))
+    exchanged = (Store(0, 1), Store(1, 0))
+    swap = Block("update_a", BlockRole.UPDATE, "exchanges two fields", (load(0), load(1)), exchanged, channel=0)
     lines = (load(0), load(1), Line(ca.OP_TWICE, (0,)), Line(ca.OP_CONST, constant=4.0), Line(ca.OP_MUL, (3, 1)))
-    doubled = Block("law", "exchanges multiples", lines, (Store(0, 4), Store(1, 2), Store(2, 0)))
+    doubled = Block("law", BlockRole.LAW, "exchanges multiples", lines, (Store(0, 4), Store(1, 2), Store(2, 0)))
     circle = (load(0), load(1), load(2))
     stores = (Store(0, 1), Store(1, 2), Store(2, 0))
-    turned = Block("predict", "moves three fields on", circle, stores, Guard(2, 0, 1))
+    turned = Block("predict", BlockRole.PREDICT, "moves three fields on", circle, stores, Guard(2, 0, 1))
     return Program("exchanging", 0.01, FIELDS, (swap, doubled, turned))
 
 
@@ -161,7 +162,7 @@ def _same(program: Program, block: Block, c: Compiled, before: Ints, expected: t
 
 def _same_measured(program: Program, formats: Formats, built: Sequence[Compiled], before: Ints) -> None:
     """sm_measure: a measurement that is not there leaves everything as it was, like one outside the gate."""
-    number = program.number(NAMED[0])
+    number = program.block_of(BlockRole.UPDATE)
     for valid in (0, 1):
         model = IntegerMachine(program, formats, before)
         held = model.run(number, np.full(before.shape[1], bool(valid)))

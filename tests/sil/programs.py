@@ -18,7 +18,7 @@ from stepmap_codegen.emit.header import emit_header
 from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.model.float_machine import FLOAT, float_rule
-from stepmap_codegen.model.program import Block, Field, Guard, Line, Store
+from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Line, Store
 from stepmap_codegen.precision.assign import assign
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
 from tests.sil.controllers import CORE, STRICT, TRAP
@@ -33,7 +33,11 @@ FIELDS = (
     Field("e_a", Role.INNOVATION),
     Field("s_a", Role.VARIANCE),
 )
-NAMED = ("update_a", "law", "predict")  # blocks that a controller must have
+NAMED = {
+    "update_a": BlockRole.UPDATE,
+    "law": BlockRole.LAW,
+    "predict": BlockRole.PREDICT,
+}  # that a controller must have
 BINARY = (ca.OP_ADD, ca.OP_SUB, ca.OP_MUL, ca.OP_FMIN, ca.OP_FMAX)
 LARGEST = 1e6  # of a line in the samples
 SAMPLES = 48
@@ -75,7 +79,10 @@ class _Drawing:
             read = [line.field for line in self.lines if line.code == ca.OP_INPUT]
             targets = self.rng.permutation(read)[:count]
         stores = [Store(int(field), int(self.rng.integers(len(self.lines)))) for field in targets]
-        return _without_dead_lines(Block(name, "drawn at random", tuple(self.lines), tuple(stores), guard))
+        role = NAMED.get(name, BlockRole.LAW)  # more blocks than a tick has, called by name alone
+        channel = 0 if role is BlockRole.UPDATE else None
+        lines = tuple(self.lines)
+        return _without_dead_lines(Block(name, role, "drawn at random", lines, tuple(stores), guard, channel))
 
     def _constant(self) -> float:
         kinds = (2.0 ** self.rng.integers(-3, 4), self.rng.uniform(-4, 4), self.rng.normal() * 1e-3, 0.0)
@@ -128,7 +135,7 @@ def _without_dead_lines(block: Block) -> Block:
         after = max(place[i] for i in kept if i <= guard.after)
         guard = Guard(after, place[guard.small], place[guard.large])
     stores = tuple(Store(store.field, place[store.line]) for store in block.stores)
-    return Block(block.name, block.summary, tuple(lines), stores, guard)
+    return replace(block, lines=tuple(lines), stores=stores, guard=guard)
 
 
 def random_formats(program: Program, samples: Array, word: int, seed: int) -> Formats:

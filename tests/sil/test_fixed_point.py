@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import stepmap as sm
-from stepmap_codegen import Controller, FloatMachine, Form, IntegerMachine, Options, Role, decode, encode
+from stepmap_codegen import BlockRole, Controller, FloatMachine, Form, IntegerMachine, Options, Role, decode, encode
 from stepmap_codegen.model.float_machine import float_rule
 from stepmap_codegen.precision.ranges import Tube, first_fields, simulate
 from tests.sil.controllers import compare, library, outside, random_fields, suspended_mass
@@ -30,12 +30,12 @@ def test_the_program_is_the_host_s_filter_and_law() -> None:
     machine = FloatMachine(program, first_fields(program, plant, x[None]))
     machine.load(program.of(Role.MEASUREMENT), z[:, None])
     for number, block in enumerate(program.blocks):
-        if block.name.startswith("update"):
+        if block.role is BlockRole.UPDATE:
             assert machine.run(number).all()
     np.testing.assert_allclose(machine.fields[program.of(Role.STATE), 0], belief.x, rtol=0, atol=1e-15)
     u = np.array([0.1, 1.02])
     machine.fields[program.of(Role.COMMAND), 0] = u
-    machine.run(program.number("predict"))
+    machine.run(program.block_of(BlockRole.PREDICT))
     after = ekf.predict(belief, u)
     np.testing.assert_allclose(machine.fields[program.of(Role.STATE), 0], after.x, rtol=0, atol=1e-9)
     for i in program.of(Role.COVARIANCE):
@@ -97,7 +97,7 @@ def free_run() -> tuple[float, float]:
     exact = FloatMachine(program, start)
     integer = IntegerMachine(program, formats, encode(start, formats.fields, 32))
     state, command, covariance = (program.of(role) for role in (Role.STATE, Role.COMMAND, Role.COVARIANCE))
-    predict, kept = program.number("predict"), integer.fields[covariance]
+    predict, kept = program.block_of(BlockRole.PREDICT), integer.fields[covariance]
     distance = gap = 0.0
     for u in trajectory.u:
         integer.fields[command] = encode(u[:, None], [formats.fields[i] for i in command], 32)

@@ -78,12 +78,9 @@ def in_model(made: Controller, fields: Ints, valid: Ints) -> Ticks:
     assert made.formats is not None
     model = IntegerMachine(program, made.formats, fields)
     taken = np.zeros_like(valid)
-    bits = {
-        "update_" + program.fields[i].name.removeprefix("z_"): k for k, i in enumerate(program.of(Role.MEASUREMENT))
-    }
     for number, block in enumerate(program.blocks):
-        if block.name in bits:
-            bit = np.int64(1 << bits[block.name])
+        if block.channel is not None:
+            bit = np.int64(1 << block.channel)
             taken += bit * model.run(number, (valid & bit) != 0)
         else:
             model.run(number)

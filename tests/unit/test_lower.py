@@ -7,7 +7,7 @@ import pytest
 
 import stepmap as sm
 from stepmap.errors import ModelError
-from stepmap_codegen import IntegerMachine, Noise, Plant, Role, Settings
+from stepmap_codegen import BlockRole, IntegerMachine, Noise, Plant, Role, Settings, saved
 from stepmap_codegen.lower.controller import lower
 from tests.sil.controllers import random_fields, suspended_mass
 
@@ -42,10 +42,26 @@ def test_commands_never_leave_their_limits() -> None:
     program, formats = made.program, made.formats
     assert formats is not None
     machine = IntegerMachine(program, formats, random_fields(made, 100.0, 2000, 4))
-    machine.run(program.number("law"))
+    machine.run(program.block_of(BlockRole.LAW))
     for i in program.of(Role.COMMAND):
         field, unit = program.fields[i], 2.0 ** -formats.fields[i]
         assert field.low is not None
         assert field.high is not None
         assert machine.fields[i].min() * unit >= field.low
         assert machine.fields[i].max() * unit <= field.high
+
+
+def test_blocks_say_what_they_are() -> None:
+    """By role and channel; nothing has to be read from their names."""
+    made, _ = suspended_mass()
+    program = made.program
+    updates = [program.blocks[i] for i in program.blocks_of(BlockRole.UPDATE)]
+    channels = [program.fields[i].name.removeprefix("z_") for i in program.of(Role.MEASUREMENT)]
+    assert [block.channel for block in updates] == list(range(len(channels)))
+    assert [block.name for block in updates] == [f"update_{channel}" for channel in channels]
+    assert all(block.channel is None for block in program.blocks if block not in updates)
+    others = (BlockRole.PROJECTION, BlockRole.LAW, BlockRole.PREDICT)
+    assert [program.blocks[program.block_of(role)].name for role in others] == ["put_back", "law", "predict"]
+    assert saved.unpack(saved.pack(made), made.plant, None).program == program
+    with pytest.raises(ValueError, match="too many values"):
+        program.block_of(BlockRole.UPDATE)

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import casadi as ca
@@ -37,7 +38,7 @@ from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.lower.controller import make_block
 from stepmap_codegen.model.instructions import Kind, Op, select
-from stepmap_codegen.model.program import Field
+from stepmap_codegen.model.program import Block, BlockRole, Field
 from stepmap_codegen.precision.assign import assign
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, Tube, interval_bounds
 from tests.sil.controllers import compare, holding, library, random_fields, rewritten
@@ -100,6 +101,9 @@ def test_springs_round_no_more_than_the_noise() -> None:
 # A program made by hand ---------------------------------------------------------------------------------------------
 
 
+ROLES = {"update_a": BlockRole.UPDATE, "law": BlockRole.LAW, "predict": BlockRole.PREDICT}
+
+
 def by_hand() -> Program:
     """Every operation once: what it computes means nothing."""
     roles = (Role.STATE, Role.COVARIANCE, Role.MEASUREMENT, Role.COMMAND, Role.SCHEDULE, Role.INNOVATION, Role.VARIANCE)
@@ -108,10 +112,11 @@ def by_hand() -> Program:
     s = {name: ca.SX.sym(name) for name in names}
     at = {name: i for i, name in enumerate(names)}
 
-    def block(name: str, outputs: dict[str, ca.SX], guard: tuple[ca.SX, ca.SX] | None = None) -> object:
-        return make_block(
-            name, name, [(at[k], v) for k, v in s.items()], [(at[k], v) for k, v in outputs.items()], guard
+    def block(name: str, outputs: dict[str, ca.SX], guard: tuple[ca.SX, ca.SX] | None = None) -> Block:
+        made = make_block(
+            name, ROLES[name], name, [(at[k], v) for k, v in s.items()], [(at[k], v) for k, v in outputs.items()], guard
         )
+        return replace(made, channel=0) if made.role is BlockRole.UPDATE else made
 
     error, scale = s["z_a"] - s["x_a"], s["P_0_0"] * s["P_0_0"] + 0.25
     update = block(
@@ -124,7 +129,7 @@ def by_hand() -> Program:
     )
     moved = ca.sin(s["x_a"]) * 0.5 + ca.cos(3 * s["u_a"]) / 4 - ca.fabs(s["x_a"]) * 0.3
     predict = block("predict", {"x_a": moved, "P_0_0": s["P_0_0"] ** 2 / (1 + ca.fabs(s["P_0_0"]))})
-    return Program("by_hand", 0.01, fields, (update, law, predict))  # type: ignore[arg-type]
+    return Program("by_hand", 0.01, fields, (update, law, predict))
 
 
 def ranges_of(program: Program, fields: np.ndarray) -> Ranges:
@@ -188,7 +193,9 @@ def test_every_operation_is_near_float64() -> None:
 def test_an_operation_without_a_form_is_refused() -> None:
     a = ca.SX.sym("a")
     field = Field("x_a", Role.STATE)
-    program = Program("p", 0.01, (field,), (make_block("predict", "", [(0, a)], [(0, ca.exp(a))], None),))
+    program = Program(
+        "p", 0.01, (field,), (make_block("predict", BlockRole.PREDICT, "", [(0, a)], [(0, ca.exp(a))], None),)
+    )
     with pytest.raises(RangeError, match="of CasADi has no form in generated controllers"):
         ranges_of(program, np.ones((1, 3)))
     lines = len(program.blocks[0].lines)
@@ -201,7 +208,9 @@ def test_constants_and_factors_of_two_cost_nothing() -> None:
     """Twice, half and a quarter only move the point."""
     a = ca.SX.sym("a")
     fields = (Field("x_a", Role.STATE), Field("u_a", Role.COMMAND))
-    program = Program("p", 0.01, fields, (make_block("law", "", [(0, a)], [(1, 8 * (0.25 * (2 * a)))], None),))
+    program = Program(
+        "p", 0.01, fields, (make_block("law", BlockRole.LAW, "", [(0, a)], [(1, 8 * (0.25 * (2 * a)))], None),)
+    )
     formats = assign(program, ranges_of(program, np.linspace(-1, 1, 6).reshape(2, 3)))
     chosen = select(program.blocks[0], formats, formats.blocks[0])
     assert chosen.instructions == ()

@@ -13,7 +13,7 @@ from stepmap_codegen.emit.straight import StraightWriter
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.instructions import select
 from stepmap_codegen.model.integer_machine import encode
-from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.model.program import BlockRole, Program, Role
 from stepmap_codegen.model.scalar import Form
 
 SELF_TEST_TICKS = 3
@@ -89,16 +89,15 @@ def _start(program: Program, formats: Formats | None, output: Output) -> str:
 
 def _measure(program: Program) -> str:
     out = ["uint32_t sm_measure(sm_controller *c, uint32_t valid) {", "  uint32_t taken = 0;"]
-    for bit, i in enumerate(program.of(Role.MEASUREMENT)):
-        name = "update_" + program.fields[i].name.removeprefix("z_")
-        guarded = program.blocks[program.number(name)].guard is not None
-        if guarded:
-            out += [f"  if ((valid & {1 << bit}U) && sm_{name}(c)) {{"]
+    for block in (program.blocks[i] for i in program.blocks_of(BlockRole.UPDATE)):
+        assert block.channel is not None
+        bit = f"{1 << block.channel}U"
+        if block.guard is not None:
+            out += [f"  if ((valid & {bit}) && sm_{block.name}(c)) {{"]
         else:
-            out += [f"  if (valid & {1 << bit}U) {{", f"    sm_{name}(c);"]
-        out += [f"    taken |= {1 << bit}U;", "  }"]
-    if any(block.name == "put_back" for block in program.blocks):
-        out.append("  sm_put_back(c);")
+            out += [f"  if (valid & {bit}) {{", f"    sm_{block.name}(c);"]
+        out += [f"    taken |= {bit};", "  }"]
+    out += [f"  sm_{program.blocks[i].name}(c);" for i in program.blocks_of(BlockRole.PROJECTION)]
     return "\n".join([*out, "  return taken;", "}", ""])
 
 

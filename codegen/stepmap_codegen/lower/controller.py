@@ -19,7 +19,7 @@ from stepmap.graph.tape import Tape, record
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.variational import VariationalStep
 from stepmap_codegen.lower.step_graph import StepGraph, solve_static
-from stepmap_codegen.model.program import Block, Field, Guard, Line, Program, Role, Store
+from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Line, Program, Role, Store
 
 CHANNELS = 32  # bits of a mask
 
@@ -171,26 +171,33 @@ class _Lowering:
 
         def block(
             name: str,
+            role: BlockRole,
             summary: str,
             inputs: Sequence[tuple[str, ca.SX]],
             outputs: Sequence[tuple[str, ca.SX]],
             guard: tuple[ca.SX, ca.SX] | None = None,
         ) -> Block:
             bound = [(where[f], s) for f, s in inputs]
-            return make_block(name, summary, bound, [(where[f], s) for f, s in outputs], guard)
+            return make_block(name, role, summary, bound, [(where[f], s) for f, s in outputs], guard)
 
         blocks = []
         for k, (channel, _) in enumerate(self.system.sensor_channels):
             blocks.append(self._update(k, _plain(channel), state, x_fields, P_fields, block))
         if self.graph.nc:
             moved = list(zip(x_fields[: self.graph.nd], self._put_back(), strict=True))
-            blocks.append(block("put_back", "moves q onto the constraints", state, moved))
+            blocks.append(block("put_back", BlockRole.PROJECTION, "moves q onto the constraints", state, moved))
         blocks.append(self._law(state, u_fields, block))
         inputs = [*state, *((f, self.u[i]) for i, f in enumerate(u_fields))]
         P = self.A @ self.P @ self.A.T + ca.sparsify(ca.SX(self.plant.noise.process))
         outputs = [*zip(x_fields, ca.vertsplit(self.after), strict=True), *zip(P_fields, self._lower(P), strict=True)]
         blocks.append(
-            block("predict", "one step of the map, and the covariance through its linearization", inputs, outputs)
+            block(
+                "predict",
+                BlockRole.PREDICT,
+                "one step of the map, and the covariance through its linearization",
+                inputs,
+                outputs,
+            )
         )
         return Program(self.system.name, self.step.dt, tuple(fields), tuple(blocks))
 
@@ -217,7 +224,8 @@ class _Lowering:
             if not (gain[i].is_zero() or Ph[j].is_zero())
         ]
         outputs = [*moved, *changed, (f"e_{channel}", error), (f"s_{channel}", S)]
-        return block(f"update_{channel}", f"takes in {channel}", [*state, (f"z_{channel}", z)], outputs, guard)
+        inputs, name = [*state, (f"z_{channel}", z)], f"update_{channel}"
+        return replace(block(name, BlockRole.UPDATE, f"takes in {channel}", inputs, outputs, guard), channel=k)
 
     def _put_back(self) -> list[ca.SX]:
         nq, nd = self.graph.nq, self.graph.nd
@@ -240,7 +248,8 @@ class _Lowering:
             if d.high is not None:
                 command[i] = ca.fmin(command[i], d.high)
         outputs = list(zip(u_fields, command, strict=True))
-        return block("law", "u = u_ref - K (x - x_ref), within the limits", [*state, *xr, *ur, *K], outputs)
+        given = [*state, *xr, *ur, *K]
+        return block("law", BlockRole.LAW, "u = u_ref - K (x - x_ref), within the limits", given, outputs)
 
 
 def _places(fields: Sequence[Field]) -> dict[str, int]:
@@ -261,6 +270,7 @@ def _places(fields: Sequence[Field]) -> dict[str, int]:
 
 def make_block(
     name: str,
+    role: BlockRole,
     summary: str,
     inputs: Sequence[tuple[int, ca.SX]],
     outputs: Sequence[tuple[int, ca.SX]],
@@ -287,7 +297,7 @@ def make_block(
     if guard:
         small, large = place[wanted[0]], place[wanted[1]]
         check = Guard(max(small, large), small, large)
-    return Block(name, summary, moved, stores, check)
+    return Block(name, role, summary, moved, stores, check)
 
 
 def _without_division(tape: Tape, fields: Sequence[int]) -> tuple[list[Line], list[int]]:

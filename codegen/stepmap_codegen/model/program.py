@@ -77,13 +77,26 @@ class Store:
     line: int
 
 
+class BlockRole(Enum):
+    """What a block does in a tick."""
+
+    UPDATE = "update"  # takes in one measurement channel
+    PROJECTION = "projection"  # moves the estimate onto the constraints
+    LAW = "law"  # state feedback
+    PREDICT = "predict"
+
+
 @dataclass(frozen=True)
 class Block:
+    """One function of the generated C; its name is for people and for C, its role for programs."""
+
     name: str
+    role: BlockRole
     summary: str
     lines: tuple[Line, ...]
     stores: tuple[Store, ...]
     guard: Guard | None = None
+    channel: int | None = None  # of an update: its place among the measurements
 
     def counts(self) -> Counter[str]:
         """How many operations of each kind; constants and loads are free."""
@@ -124,9 +137,14 @@ class Program:
         """Indices of the fields of a role."""
         return [i for i, field in enumerate(self.fields) if field.role is role]
 
-    def number(self, block: str) -> int:
-        """Position of a block in the tick."""
-        return next(i for i, known in enumerate(self.blocks) if known.name == block)
+    def blocks_of(self, role: BlockRole) -> list[int]:
+        """Positions of the blocks of a role in the tick; updates are in the order of their channels."""
+        return [i for i, block in enumerate(self.blocks) if block.role is role]
+
+    def block_of(self, role: BlockRole) -> int:
+        """Position of the only block of a role; ValueError where there is none, or another."""
+        (only,) = self.blocks_of(role)
+        return only
 
     def counts(self) -> Counter[str]:
         """Operations of a whole tick by kind."""

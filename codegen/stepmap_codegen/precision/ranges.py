@@ -16,7 +16,7 @@ from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.float_machine import FloatMachine, Magnitudes
-from stepmap_codegen.model.program import Block, Program, Role
+from stepmap_codegen.model.program import Block, BlockRole, Program, Role
 
 MARGIN = 2.0  # formats hold this many times what was seen or declared
 TAIL = 4.0  # more for a line whose magnitude differs from run to run, at most
@@ -112,9 +112,9 @@ def simulate_seeds(
         lost = drawn(lambda rng: rng.random(tube.runs)) < tube.gap_rate
         unseen = np.where(lost, tube.gap, np.maximum(unseen - 1, 0))
         for number, block in enumerate(program.blocks):
-            if block.name == "predict":
+            if block.role is BlockRole.PREDICT:
                 before = machine.fields[np.ix_(state, firsts)]
-            machine.run(number, unseen == 0 if block.name.startswith("update_") else None)
+            machine.run(number, unseen == 0 if block.role is BlockRole.UPDATE else None)
         inputs = machine.fields[program.of(Role.COMMAND)].T
         if tube.process:
             x = x + shake * drawn(lambda rng: rng.standard_normal((tube.runs, step.nx)))

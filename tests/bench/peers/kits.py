@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepmap.arrays import Array
-from stepmap_codegen import Controller, FloatMachine, Form, Formats, Program, Role, Scalar, decode, encode
+from stepmap_codegen import BlockRole, Controller, FloatMachine, Form, Formats, Program, Role, Scalar, decode, encode
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.emit.header import emit_header
 from stepmap_codegen.emit.source import emit_source
@@ -69,7 +69,7 @@ def make_bench(system: str, made: Controller) -> Bench:
     held = np.ones(before.shape[1], bool)
     middle = before
     for number, block in enumerate(made.program.blocks):
-        if block.name == "predict":
+        if block.role is BlockRole.PREDICT:
             middle = machine.fields.copy()
         held &= machine.run(number)
     chosen = np.flatnonzero(held)[np.linspace(0, held.sum() - 1, TICKS).astype(int)]
@@ -95,8 +95,8 @@ def stepmap_map(bench: Bench, scalar: Scalar, folder: Path) -> Kit:
         zip([*program.of(Role.STATE), *program.of(Role.COMMAND)], ca.vertsplit(ca.vertcat(x, u)), strict=True)
     )
     outputs = list(zip(program.of(Role.STATE), ca.vertsplit(after), strict=True))
-    block = make_block("predict", "one step of the map", inputs, outputs, None)
-    program = replace(program, blocks=tuple(block if b.name == "predict" else b for b in program.blocks))
+    block = make_block("predict", BlockRole.PREDICT, "one step of the map", inputs, outputs, None)
+    program = replace(program, blocks=tuple(block if b.role is BlockRole.PREDICT else b for b in program.blocks))
     machine = FloatMachine(program, made.recording.snapshots)
     machine.load(range(len(program.fields)), made.recording.snapshots)
     for number in range(len(program.blocks)):

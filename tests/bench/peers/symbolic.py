@@ -10,7 +10,7 @@ import casadi as ca
 
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.lower.step_graph import StepGraph
-from stepmap_codegen.model.program import Block, Program, Role
+from stepmap_codegen.model.program import Block, BlockRole, Program, Role
 
 RULES: dict[int, Callable[..., ca.SX]] = {
     ca.OP_ADD: lambda a, b: a + b,
@@ -62,7 +62,7 @@ def model_functions(plant: Plant, program: Program) -> list[ca.Function]:
     values = [
         x[program.of(Role.STATE).index(i)] if f.role is Role.STATE else ca.SX(0) for i, f in enumerate(program.fields)
     ]
-    run_block(program.blocks[program.number("put_back")], values)
+    run_block(program.blocks[program.block_of(BlockRole.PROJECTION)], values)
     return [
         ca.Function("step", [x, u], ca.cse([ca.densify(after), ca.densify(A.T)])),
         ca.Function("readings", [x], ca.cse([ca.densify(h), ca.densify(H.T)])),
