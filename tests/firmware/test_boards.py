@@ -20,7 +20,7 @@ from stepmap_hil.boards import NativeBoard, QemuBoard, SerialBoard
 from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.native import EXIT_POWER_CUT
 from tests.firmware.built import ROOT, builds
-from tests.processes import PATIENCE, heed_signals, wait_for
+from tests.processes import PATIENCE, heed_signals, run_python, wait_for
 
 NAMES = [board.name for board in BUILT_IN.values() if board.runs is not Runs.SERIAL]
 SOON = 60.0  # s; generous, for a computer that does something else too
@@ -274,3 +274,16 @@ print(child.exit_code)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "-15\n", "")
+
+
+def test_starting_a_child_leaves_no_thread_that_python_waits_for_at_its_end() -> None:
+    """An interrupt at the wrong moment would leave such a thread without anybody to wake it, and Python would wait."""
+    code = """
+import threading
+from stepmap_hil.boards.child import Child
+
+Child(["true"], remedy="").stop()
+print([t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()])
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

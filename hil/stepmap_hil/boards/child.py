@@ -7,22 +7,51 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from queue import SimpleQueue
+from typing import Any
 
 from stepmap_hil.boards.base import BoardError
 
 PATIENCE = 2.0  # s between asking a process to end and killing it
+Answer = subprocess.Popen[bytes] | Exception
+
+
+class _Starter:
+    """One thread that starts all children of a process and lives as long as that process.
+
+    Linux ends a child whose parent dies when the *thread* that started it ends, so no other thread may. The thread is a
+    daemon: Python waits for others when it ends, and an interrupt in the middle of starting an executor's thread leaves
+    one that nobody ever wakes.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._asked: SimpleQueue[tuple[SimpleQueue[Answer], list[str], dict[str, Any]]] = SimpleQueue()
+        threading.Thread(target=self._work, name=f"children of {pid}", daemon=True).start()
+
+    def start(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        """The process; raises what starting it raised."""
+        answers: SimpleQueue[Answer] = SimpleQueue()
+        self._asked.put((answers, command, options))
+        answer = answers.get()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _work(self) -> None:
+        while True:
+            answers, command, options = self._asked.get()
+            try:
+                answers.put(subprocess.Popen(command, **options))
+            except Exception as error:
+                answers.put(error)
 
 
 @cache
-def _starter(pid: int) -> ThreadPoolExecutor:
-    """One thread that starts all children of a process and lives as long as that process.
-
-    Linux ends a child whose parent dies when the *thread* that started it ends, so no other thread may.
-    """
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"children of {pid}")
+def _starter(pid: int) -> _Starter:
+    return _Starter(pid)
 
 
 class Child:
@@ -42,19 +71,14 @@ class Child:
             raise self._error(f"{command[0]} is not there", "")
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `stop`)
-        self._process = (
-            _starter(os.getpid())
-            .submit(
-                subprocess.Popen,
-                [*guard, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-                pass_fds=tuple(fds),
-                env=environment,
-                process_group=0,
-            )
-            .result()
+        self._process = _starter(os.getpid()).start(
+            [*guard, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            pass_fds=tuple(fds),
+            env=environment,
+            process_group=0,
         )
 
     @property
