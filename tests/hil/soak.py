@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stepmap_hil.bench.setup import Opened
 from stepmap_hil.bench.simulated import Bench
 from stepmap_hil.faults.injector import Injector
 from stepmap_hil.faults.port import FaultyPort
@@ -60,7 +61,8 @@ def resident() -> int:
 
 
 def main(ticks: int = HOUR, seed: int = 1) -> int:
-    made, rng, total = rig(), np.random.default_rng(seed), hashlib.sha256()
+    usual, rng, total = rig(), np.random.default_rng(seed), hashlib.sha256()
+    made = replace(usual, settings=replace(usual.settings, substeps=4, jitter=0.0, latency=0.0))
     words = Words.parse(made.controller.description())
     done, runs, ended, board_memory, begun = 0, 0, 0, 0, time.monotonic()
     noise = made.job.noise
@@ -76,9 +78,8 @@ def main(ticks: int = HOUR, seed: int = 1) -> int:
             faults = draw(rng, made.job.steps * made.job.dt)
             injector = Injector(faults, words.names("measurement"), len(plant.motors), port, seed + runs)
             sensor = Gaussian(noise.measurement, seed + runs)
-            options = {"board": "native", "substeps": 4, "injector": injector, "hardware": board}
             port.rules = []
-            with Bench(made.job, made.controller, link, plant, sensor, **options) as bench:  # type: ignore[arg-type]
+            with Bench(made, Opened(link, plant, sensor, board, injector)) as bench:
                 bench.prepare()
                 run = bench.go(min(made.job.steps, ticks - done))
             exact = bit_exact(made.controller, run) if runs % SAMPLE == 0 else None

@@ -14,11 +14,9 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
-from stepmap.jobs import Job
-from stepmap_codegen import Controller
 from stepmap_hil.bench.operator import Operator
 from stepmap_hil.bench.sequencer import Conductor
-from stepmap_hil.rig.file import Room
+from stepmap_hil.bench.setup import Setup
 from stepmap_hil.runs.fault_verdict import MOVING
 from stepmap_hil.runs.listener import Onlooker
 from stepmap_hil.runs.log import STOPPED, Look, Row, Run, Stop, Watch
@@ -56,21 +54,19 @@ class RobotRun(Conductor):
 
     def __init__(
         self,
-        job: Job,
-        controller: Controller,
+        setup: Setup,
         link: Link,
         eye: Eye,
         operator: Operator,
-        room: Room,
         *,
-        board: str,
         recorder: Recorder | None = None,
         onlooker: Onlooker | None = None,
     ) -> None:
-        run = Run(job.name, board, "realtime", plant="real")
-        super().__init__(job, controller, link, run, options=(), recorder=recorder, onlooker=onlooker)
-        self.eye, self.operator, self.room = eye, operator, room
-        self._nq = controller.plant.step.nd + controller.plant.step.nk
+        run = Run(setup.job.name, setup.firmware.board, "realtime", plant="real")
+        super().__init__(setup, link, run, options=(), recorder=recorder, onlooker=onlooker)
+        self.eye, self.operator, self.room = eye, operator, setup.room()
+        step = setup.controller.plant.step
+        self._nq = step.nd + step.nk
         self._begun = time.monotonic()
         self._pending: Pending = {}
         self._last_frame: float | None = None

@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from stepmap.errors import StepmapError
-from stepmap.jobs import Job
-from stepmap_codegen import Controller
+from stepmap_hil.bench.setup import Setup
 from stepmap_hil.runs.listener import Onlooker
 from stepmap_hil.runs.log import Logbook, Run
 from stepmap_hil.runs.mcap import Recorder
@@ -28,8 +27,7 @@ class Conductor(ABC):
 
     def __init__(
         self,
-        job: Job,
-        controller: Controller,
+        setup: Setup,
         link: Link,
         run: Run,
         *,
@@ -37,6 +35,7 @@ class Conductor(ABC):
         recorder: Recorder | None,
         onlooker: Onlooker | None,
     ) -> None:
+        job, controller = setup.job, setup.controller
         self.job, self.controller, self.run, self.recorder = job, controller, run, recorder
         self.onlooker = onlooker or Onlooker()
         self.words = Words.parse(controller.description())

@@ -1,4 +1,4 @@
-"""What a job is run with: firmware, board, plant, sensor, faults."""
+"""With what a job is run: firmware, board, plant, sensor, faults."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from stepmap_codegen import Controller
 from stepmap_hil.bench.settings import BenchSettings
 from stepmap_hil.boards import SerialBoard, without_hardware
 from stepmap_hil.boards.base import Board
+from stepmap_hil.faults.injector import Injector
 from stepmap_hil.faults.spec import Fault
 from stepmap_hil.firmware.build import Firmware
 from stepmap_hil.firmware.flash import Flashed
-from stepmap_hil.rig.file import RigFile
+from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.rig.file import RigFile, Room
 from stepmap_hil.runs.diagnosis import Circumstances
 from stepmap_hil.runs.mcap import name_of
 from stepmap_hil.sensors import base as sensors
 from stepmap_hil.sensors.base import Sensor
 from stepmap_hil.sensors.frame_delay import Arrivals
 from stepmap_hil.wire.key import Key
+from stepmap_hil.wire.link import Link
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Rig:
-    """What a job is tried out with."""
+class Setup:
+    """With what a job is run; boards, sensors and frame delays are made from it, once per run."""
 
     job: Job
     controller: Controller
@@ -60,12 +63,12 @@ class Rig:
     mode: str = "lockstep"
     faults: tuple[Fault, ...] = field(default=())
     ticks: int | None = None  # as many as the job has where None
-    file: RigFile = field(default_factory=RigFile)
+    rig: RigFile = field(default_factory=RigFile)
     flashed: Flashed | None = None
 
     def board(self) -> Board:
         if self.port is not None:
-            return SerialBoard(self.port, baud=self.file.baud)
+            return SerialBoard(self.port, baud=self.rig.baud)
         program = self.firmware.program if self.flashed is None else self.flashed.content
         return without_hardware(self.firmware.board, program)
 
@@ -89,12 +92,12 @@ class Rig:
         """What a diagnosis has to know; `faults` are those that happened, with those by hand."""
         return Circumstances(
             mode=self.mode,
-            plant=self.file.plant,
+            plant=self.rig.plant,
             sensor=self.settings.sensor,
             board=self.firmware.board,
             port=self.port is not None,
             believed_late=self.controller.late,
-            late=self.controller.late if self.file.real else self.latency,
+            late=self.controller.late if self.rig.real else self.latency,
             faults=faults,
             errors=self.settings.plant,
         )
@@ -108,17 +111,32 @@ class Rig:
             "seed": str(self.seed),
             "sensor": self.settings.sensor,
             "mode": self.mode,
-            "plant": self.file.plant,
+            "plant": self.rig.plant,
             "stepmap": stepmap.__version__,
         }
 
+    def room(self) -> Room:
+        """How far a real robot may go."""
+        return Room(self.rig, [c.name for c in self.job.system.coordinates])
+
     def sensor(self) -> Sensor:
-        return sensors.make(self.settings.sensor, self.job, self.seed, self.file)
+        return sensors.make(self.settings.sensor, self.job, self.seed, self.rig)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is opened from a setup for one run on the bench."""
+
+    link: Link
+    plant: Plant
+    sensor: Sensor
+    board: Board | None = None  # None: it cannot be reset
+    injector: Injector | None = None
 
 
 @contextmanager
-def watching(rig: Rig) -> Iterator[Sensor]:
-    sensor = rig.sensor()
+def watching(setup: Setup) -> Iterator[Sensor]:
+    sensor = setup.sensor()
     try:
         yield sensor
     finally:

@@ -17,26 +17,20 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
-from stepmap.jobs import Job
-from stepmap_codegen import Controller
+from stepmap_hil.bench.motor_exchange import MotorExchange
 from stepmap_hil.bench.sequencer import Conductor
-from stepmap_hil.boards.base import Board
-from stepmap_hil.faults.injector import Injector
-from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.bench.setup import Opened, Setup
 from stepmap_hil.runs.fault_verdict import MOVING, Course, judge
 from stepmap_hil.runs.listener import Onlooker
-from stepmap_hil.runs.log import STOPPED, Look, Row, Run, Stop, Watch, errors, reference
+from stepmap_hil.runs.log import STOPPED, Look, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.sensors.base import Seen, Sensor, SensorError
-from stepmap_hil.sensors.frame_delay import Arrivals
+from stepmap_hil.sensors.base import Seen, SensorError
 from stepmap_hil.sensors.frame_reader import Glances, Moment
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
-from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
-from stepmap_hil.wire.session import VIRTUAL, Actuators, Sent
+from stepmap_hil.wire.session import VIRTUAL, Sent
 
-SUBSTEPS = 4
 SETTLE = 10  # ticks at rest between arming and running
 AFTER = 15  # ticks that are watched after the board has ended a run
 LONGEST = 0.006  # s, for which motors keep their efforts so that an emulator may rest
@@ -60,29 +54,19 @@ class Bench(Conductor):
 
     def __init__(
         self,
-        job: Job,
-        controller: Controller,
-        link: Link,
-        plant: Plant,
-        sensor: Sensor,
+        setup: Setup,
+        opened: Opened,
         *,
-        board: str,
-        substeps: int = SUBSTEPS,
-        mode: str = "lockstep",
         recorder: Recorder | None = None,
-        injector: Injector | None = None,
-        hardware: Board | None = None,
-        arrivals: Arrivals | None = None,
-        latency: float = 0.0,
         onlooker: Onlooker | None = None,
     ) -> None:
-        run = Run(job.name, board, mode)
-        super().__init__(job, controller, link, run, options=OPTIONS[mode], recorder=recorder, onlooker=onlooker)
-        self.plant, self.sensor = plant, sensor
-        self.glances = Glances(sensor, aside=mode == "realtime")
-        self.substeps, self.injector, self.hardware = substeps, injector, hardware
-        self.arrivals, self.latency = arrivals, latency
-        self._time = 0.0
+        run = Run(setup.job.name, setup.firmware.board, setup.mode)
+        options = OPTIONS[setup.mode]
+        super().__init__(setup, opened.link, run, options=options, recorder=recorder, onlooker=onlooker)
+        self.plant, self.sensor, self.board, self.injector = opened.plant, opened.sensor, opened.board, opened.injector
+        self.glances = Glances(self.sensor, aside=setup.mode == "realtime")
+        self.substeps, self.arrivals, self.latency = setup.settings.substeps, setup.arrivals(), setup.latency
+        self.motors = MotorExchange(self.session, self.plant, self.period / self.substeps, self.injector)
         self.started: float | None = None
         self.last: Row | None = None
         self.quiet = 0  # ticks without telemetry
@@ -90,10 +74,8 @@ class Bench(Conductor):
         self._pending: deque[_Look] = deque()
         self._begun = time.perf_counter()
         self._beat: Message | None = None
-        self._sure = True  # the board answers encoders
         self._took = 0.0  # s, the last exchange of encoders and efforts in real time
         self._unanswered: dict[int, _Look] = {}  # in real time: by sequence
-        self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
         self._path: list[tuple[float, Array]] = []  # of the robot while running
 
     def __exit__(
@@ -107,7 +89,7 @@ class Bench(Conductor):
     @property
     def time(self) -> float:
         """That of the plant."""
-        return self._time
+        return self.motors.time
 
     # A run
 
@@ -116,7 +98,7 @@ class Bench(Conductor):
         beat = self.session.connect()
         self.moved = True
         self.session.ready(beat)
-        self.session.calibrate(self._look, self._counts())
+        self.session.calibrate(self._look, self.motors.counts())
         self._require_consent()
         self.session.arm()
         self.event("armed")
@@ -160,7 +142,8 @@ class Bench(Conductor):
         self._begin_faults()
         self._end()
         if self.injector is not None:
-            self.run.results += judge(self.injector.faults, self._course(over, end), self.injector.happened)
+            course = Course.of(self.controller, self.run.rows, self.started, self._path, over, end)
+            self.run.results += judge(self.injector.faults, course, self.injector.happened)
         return self.run
 
     def _require_consent(self) -> None:
@@ -200,15 +183,6 @@ class Bench(Conductor):
         if self.last is None or self.last.state in MOVING or self.quiet:
             return None
         return _told(self.last.state, self.last.reason)
-
-    def _course(self, over: tuple[str, str] | None, end: float) -> Course:
-        rows = [row for row in self.run.rows if row.running]
-        coordinates = np.array([row.coordinates for row in rows]).reshape(len(rows), -1)
-        error = errors(self.controller, coordinates, reference(self.controller, rows))
-        times = np.array([row.time for row in rows]) - (self.started or 0.0)
-        clock = np.array([at for at, _ in self._path]) - (self.started or 0.0)
-        robot = np.array([where for _, where in self._path]).reshape(len(clock), -1)
-        return Course(times, rows, error, clock, robot, self.period, over, end)
 
     # A tick
 
@@ -268,11 +242,11 @@ class Bench(Conductor):
             return
         for fault in self.injector.begin(self.time - self.started, self.plant):
             self.event(f"fault{' by hand' * fault.by_hand}: {fault.kind}")
-            if fault.kind == "reset" and self.hardware is not None:
-                self.hardware.reset()
+            if fault.kind == "reset" and self.board is not None:
+                self.board.reset()
                 self._beat = self.session.link.connect()
                 self._sent(Sent("reset", self.session.stamp_us))
-                self._sure = False
+                self.motors.answers = False
             elif fault.kind == "unplugged":
                 self.sensor.unplug()
 
@@ -286,7 +260,7 @@ class Bench(Conductor):
                 self._unanswered[self.session.sequence] = look
                 continue
             heard = self.session.tick(look.words, look.seen.valid)
-            answered = self._sure = bool(heard) and heard[-1].sequence == self.session.sequence
+            answered = self.motors.answers = bool(heard) and heard[-1].sequence == self.session.sequence
             self._miss(running and not answered)
             for message in heard[:-1] if answered else heard:
                 self._keep(message, None, running)
@@ -295,9 +269,9 @@ class Bench(Conductor):
 
     def _move(self, running: bool) -> int:
         """Asks for efforts and lets the motors turn with them, in lock-step; one part of a period is over then."""
-        self.session.pass_time(self.period / self.substeps)
-        self._ask_efforts()
-        self._turn(1)
+        self.session.pass_time(self.motors.cycle)
+        self.motors.exchange()
+        self.motors.advance(1)
         self._hear(running)
         return 1
 
@@ -308,30 +282,20 @@ class Bench(Conductor):
         look. An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer,
         and for as long again up to LONGEST, so that the emulator leaves the computer some time for the rest.
         """
-        part = self.period / self.substeps
+        part = self.motors.cycle
         count = min(max(1, ceil(min(2 * self._took, LONGEST) / part)), left)
         until = self.time + count * part
         while self.glances.wait(self._left(until)):
             self._measure(running)
         late = self._wait(until)
         count = min(count + int(1e-3 * late / part), left)
-        self._turn(count)
+        self.motors.advance(count)
         self.session.pass_time(count * part)
         begun = time.perf_counter()
-        self._ask_efforts()
+        self.motors.exchange()
         self._took = time.perf_counter() - begun
         self._hear(running)
         return count
-
-    def _ask_efforts(self) -> None:
-        ask = self.session.encoders if self._sure else self.session.ask_encoders
-        self._efforts = ask(self._counts()) or self._without_power
-
-    def _turn(self, parts: int) -> None:
-        seconds = self.period / self.substeps
-        for _ in range(parts):
-            self.plant.advance(self._efforts.effort, self._efforts.enabled, seconds)
-            self._time += seconds
 
     def _hear(self, running: bool) -> None:
         """Keeps what the board has told meanwhile."""
@@ -358,10 +322,6 @@ class Bench(Conductor):
     def _left(self, until: float) -> float:
         """Seconds by the clock."""
         return self._begun + until - time.perf_counter()
-
-    def _counts(self) -> list[int]:
-        counts = self.plant.counts
-        return counts if self.injector is None or self.started is None else self.injector.count(counts, self.plant.nf)
 
     # What is kept
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from stepmap.errors import LinkError, ModelError
-from stepmap_hil.bench.setup import Rig
+from stepmap_hil.bench.setup import Setup
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.native import EXIT_POWER_CUT
@@ -22,10 +22,10 @@ def takes_uploads(beat: Message) -> bool:
     return bool(beat.flags & dialect.value("STEPMAP_FLAG_TAKES_UPLOADS"))
 
 
-def require_uploads(rig: Rig, *, takes: bool) -> None:
-    uploads = [fault.kind for fault in rig.faults if fault.kind in UPLOADS]
+def require_uploads(setup: Setup, *, takes: bool) -> None:
+    uploads = [fault.kind for fault in setup.faults if fault.kind in UPLOADS]
     if uploads and not takes:
-        raise ModelError(f"faults: {uploads[0]} happens to an upload, and {rig.firmware.board} takes none")
+        raise ModelError(f"faults: {uploads[0]} happens to an upload, and {setup.firmware.board} takes none")
 
 
 def bring_schedule(faults: tuple[Fault, ...], board: Board, link: Link, blob: bytes, key: Key) -> list[Result]:

@@ -29,7 +29,7 @@ from stepmap_hil.bench.facts import early_facts, facts
 from stepmap_hil.bench.operator import Terminal, Unattended
 from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.settings import settings_in
-from stepmap_hil.bench.setup import Rig, Source
+from stepmap_hil.bench.setup import Setup, Source
 from stepmap_hil.commands.progress import part_done, progress
 from stepmap_hil.faults.spec import offered as by_hand_faults
 from stepmap_hil.faults.spec import read_faults
@@ -135,7 +135,7 @@ def bench(
     secret_file = key or (own_key(build / job.name) if port is None else keys.default_path())
     secret = keys.read(secret_file)
     made, program = firmware(job, generated, building.Choices(board_name, secret_file), secret, build)
-    rig = Rig(job, controller, program, settings, secret, seed, port, timing, wrong, ticks, place)
+    setup = Setup(job, controller, program, settings, secret, seed, port, timing, wrong, ticks, place)
     if timing == "realtime":
         keep_time()
     inputs = {
@@ -147,7 +147,7 @@ def bench(
     about["stepmap"] = stepmap.__version__
     compare = open_loop and not place.real
     if compare and port is None:
-        _with_banks(rig, generated, secret_file, build)  # built now rather than after the run
+        _with_banks(setup, generated, secret_file, build)  # built now rather than after the run
     offered = [] if place.real else by_hand_faults(motors=bool(job.system.kinematic), reset=port is None)
     with (
         live_page(f"{job.name} on {board_name}", job, controller, offered, clock=timing == "realtime")
@@ -155,22 +155,22 @@ def bench(
         else nullcontext(Onlooker()) as onlooker,
         _kept(build, place_of_runs, board_name, about) as kept,
     ):
-        rig = _flashed(rig, kept.scratch)
-        with Recorder(kept.recording, rig.about(), source.attachments()) as recorder, recorder.telling_why():
+        setup = _flashed(setup, kept.scratch)
+        with Recorder(kept.recording, setup.about(), source.attachments()) as recorder, recorder.telling_why():
             with progress("closed loop", ticks, controller) as told:
                 if place.real:
                     with Unattended() if unattended else Terminal() as operator:
-                        closed = running.real_robot(rig, operator, recorder, told, onlooker)
+                        closed = running.real_robot(setup, operator, recorder, told, onlooker)
                 else:
-                    closed = running.closed_loop(rig, recorder, onlooker.say, told, onlooker)
-            results.conclude(recorder, closed, early_facts(rig))
+                    closed = running.closed_loop(setup, recorder, onlooker.say, told, onlooker)
+            results.conclude(recorder, closed, early_facts(setup))
             _require_recorded(recorder)
             opened = None
             if compare and not closed.broken:
-                other = _with_banks(rig, generated, secret_file, build, port=closed.took_upload)
+                other = _with_banks(setup, generated, secret_file, build, port=closed.took_upload)
                 with working("open loop"):
                     opened = running.open_loop(other, lambda text: None)
-            known = facts(rig, kept.scratch / "count")
+            known = facts(setup, kept.scratch / "count")
             results.complete(recorder, opened, known)
         _require_recorded(recorder)
         with working("drawing"):
@@ -198,13 +198,13 @@ def _ticks(seconds: float, dt: float) -> int:
     return round(seconds / dt)
 
 
-def _flashed(rig: Rig, folder: Path) -> Rig:
+def _flashed(setup: Setup, folder: Path) -> Setup:
     """An emulated chip gets its firmware as a real one does; QEMU then boots what is in its flash."""
-    board = rig.firmware.board
-    if rig.port is not None or boards.find(board).runs is not Runs.QEMU:
-        return rig
+    board = setup.firmware.board
+    if setup.port is not None or boards.find(board).runs is not Runs.QEMU:
+        return setup
     with part_done(f"flashing {board}") as told:
-        return replace(rig, flashed=flash_emulated(board, rig.firmware.image, folder, told))
+        return replace(setup, flashed=flash_emulated(board, setup.firmware.image, folder, told))
 
 
 def _require_recorded(recorder: Recorder) -> None:
@@ -268,15 +268,15 @@ def firmware(
             return made, building.build(made, generated.folder, choices)
 
 
-def _with_banks(rig: Rig, generated: Stage, secret: Path, build: Path, *, port: bool = True) -> Rig:
-    """A rig with a board that takes uploads: for an emulated one a process, which gives the same bits sooner.
+def _with_banks(setup: Setup, generated: Stage, secret: Path, build: Path, *, port: bool = True) -> Setup:
+    """A setup with a board that takes uploads: for an emulated one a process, which gives the same bits sooner.
 
     ``port``: whether the one at the port does, where there is one.
     """
-    if (rig.port is not None and port) or (rig.port is None and rig.firmware.board == NATIVE.name):
-        return rig
-    _, other = firmware(rig.job, generated, building.Choices(NATIVE.name, secret), rig.key, build)
-    return replace(rig, firmware=other, port=None, file=replace(rig.file, board_id=None))
+    if (setup.port is not None and port) or (setup.port is None and setup.firmware.board == NATIVE.name):
+        return setup
+    _, other = firmware(setup.job, generated, building.Choices(NATIVE.name, secret), setup.key, build)
+    return replace(setup, firmware=other, port=None, rig=replace(setup.rig, board_id=None))
 
 
 def own_key(folder: Path) -> Path:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import UPLOADS, Fault, Result
+from stepmap_hil.runs.log import Row, errors, reference
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import Reason
-
-if TYPE_CHECKING:
-    from stepmap_hil.runs.log import Row
 
 STANDS = 0.002  # m, a motor that stands moves no farther
 PATIENCE = {"stuck": np.inf}  # s until a fault shows, at most; a motor that is not to move may be blocked unnoticed
@@ -36,6 +34,25 @@ class Course:
     period: float
     ended: tuple[str, str] | None  # state and reason in which the board ended the run; None where it went on
     end: float  # when that was noticed
+
+    @classmethod
+    def of(
+        cls,
+        controller: Controller,
+        rows: Sequence[Row],
+        started: float,
+        path: Sequence[tuple[float, Array]],
+        ended: tuple[str, str] | None,
+        end: float,
+    ) -> Course:
+        """What rows show since the run was ``started``; ``path`` has times and positions of the motors."""
+        ran = [row for row in rows if row.running]
+        coordinates = np.array([row.coordinates for row in ran]).reshape(len(ran), -1)
+        error = errors(controller, coordinates, reference(controller, ran))
+        times = np.array([row.time for row in ran]) - started
+        clock = np.array([at for at, _ in path]) - started
+        robot = np.array([where for _, where in path]).reshape(len(clock), -1)
+        return cls(times, ran, error, clock, robot, controller.program.period, ended, end)
 
 
 def judge(faults: Sequence[Fault], course: Course, happened: Sequence[bool]) -> list[Result]:

@@ -1,0 +1,33 @@
+"""Motors of the simulated plant: encoder counts to the board, efforts back, several I/O cycles per period."""
+
+from __future__ import annotations
+
+from stepmap_hil.faults.injector import Injector
+from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.wire.session import Actuators, Session
+
+
+class MotorExchange:
+    """The board's motors; `advance` moves the plant with the efforts that `exchange` asked for."""
+
+    def __init__(self, session: Session, plant: Plant, cycle: float, injector: Injector | None) -> None:
+        self.session, self.plant, self.cycle, self.injector = session, plant, cycle, injector
+        self.time = 0.0  # s, of the plant
+        self.answers = True  # False: the board was reset, and may not answer encoders
+        self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
+
+    def counts(self) -> list[int]:
+        """Encoder counts as the board is told them."""
+        counts = self.plant.counts
+        return counts if self.injector is None else self.injector.count(counts, self.plant.nf)
+
+    def exchange(self) -> None:
+        """Sends encoder counts and takes the efforts in answer; motors of a board that is silent have no power."""
+        ask = self.session.encoders if self.answers else self.session.ask_encoders
+        self._efforts = ask(self.counts()) or self._without_power
+
+    def advance(self, cycles: int) -> None:
+        """Moves the plant with the last efforts."""
+        for _ in range(cycles):
+            self.plant.advance(self._efforts.effort, self._efforts.enabled, self.cycle)
+            self.time += self.cycle
