@@ -29,8 +29,8 @@ from stepmap_hil.report.summary import series, summarize
 from stepmap_hil.runs.listener import Onlooker
 from stepmap_hil.runs.log import Row
 from stepmap_hil.runs.mcap import read
-from stepmap_hil.sensors.base import Seen
 from stepmap_hil.sensors.gaussian import Gaussian
+from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
@@ -113,7 +113,7 @@ def test_a_watcher_can_stop_a_run() -> None:
 class Unplugged(Gaussian):
     """A camera that is gone after half a second."""
 
-    def look(self, plant: Plant, time: float) -> Seen:
+    def look(self, plant: Plant, time: float) -> Measurement:
         if time > 0.8:
             raise LinkError("the camera is gone: is it plugged in?")
         return super().look(plant, time)
@@ -139,10 +139,10 @@ class Blinking(Gaussian):
 
     count = 0
 
-    def look(self, plant: Plant, time: float) -> Seen:
+    def look(self, plant: Plant, time: float) -> Measurement:
         self.count += 1
         seen = super().look(plant, time)
-        return Seen(seen.z, 0b0011) if self.count % 7 == 0 else seen
+        return Measurement(seen.z, 0b0011) if self.count % 7 == 0 else seen
 
 
 def test_frames_that_are_lost_do_not_keep_a_board_from_calibrating(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +154,8 @@ def test_frames_that_are_lost_do_not_keep_a_board_from_calibrating(monkeypatch: 
 class Blind(Gaussian):
     """A camera before which somebody stands."""
 
-    def look(self, plant: Plant, time: float) -> Seen:
-        return Seen(super().look(plant, time).z, 0)
+    def look(self, plant: Plant, time: float) -> Measurement:
+        return Measurement(super().look(plant, time).z, 0)
 
 
 def test_a_board_that_is_shown_nothing_does_not_calibrate(monkeypatch: pytest.MonkeyPatch) -> None:

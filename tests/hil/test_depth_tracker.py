@@ -12,7 +12,7 @@ from stepmap.errors import ModelError, ShapeError
 from stepmap_hil.depth import CHANNELS, NO_DATA, Background, Box, Camera, Reading, Renderer, Tracker, look
 from stepmap_hil.depth.segment import clusters
 from stepmap_hil.depth.sphere import fit
-from stepmap_hil.sensors.kinect_rendered import as_seen, shown
+from stepmap_hil.sensors.kinect_rendered import as_measurement, shown
 from tests.hil.depth_kit import motion, renderer, tracker, truth
 
 FRAMES = 300
@@ -140,14 +140,14 @@ def test_each_target_is_lost_alone() -> None:
     assert np.isnan(reading.robot).all()
 
 
-def test_a_reading_as_a_measurement_says_what_was_seen() -> None:
+def test_a_reading_as_a_measurement_says_what_was_measurement() -> None:
     """A bit for each channel that was, and 0 in place of those that were not."""
     ball, robot = STILL
     frame = renderer().render(None, robot)
-    seen = as_seen(tracker().read(frame))
+    seen = as_measurement(tracker().read(frame))
     assert seen.valid == 0b0100
     assert seen.z == pytest.approx([0.0, 0.0, 0.3, 0.0], abs=0.006)
-    assert as_seen(tracker().read(renderer().render(ball, robot))).valid == 0b1111
+    assert as_measurement(tracker().read(renderer().render(ball, robot))).valid == 0b1111
     assert shown(tracker(), None, 100).shape == (0, 3)
     assert np.array_equal(shown(tracker(), frame, 100), tracker().points(frame, 100))
 

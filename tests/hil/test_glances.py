@@ -12,9 +12,10 @@ import pytest
 from stepmap.arrays import Array
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.plant.mechanism import Plant
-from stepmap_hil.sensors.base import Seen, SensorError
-from stepmap_hil.sensors.frame_reader import Glances, Moment
+from stepmap_hil.sensors.base import SensorError
+from stepmap_hil.sensors.frame_reader import Glances
 from stepmap_hil.sensors.gaussian import Gaussian
+from stepmap_hil.sensors.measurement import Measurement
 from tests.hil.rigs import quiet, rig
 from tests.processes import PATIENCE, run_python, wait_for
 from tests.realtime import real_time
@@ -32,18 +33,18 @@ class Slow(Gaussian):
         super().__init__(sigma, seed)
         self.threads = set()
 
-    def look(self, plant: Plant, time: float) -> Seen:
+    def look(self, plant: Plant, time: float) -> Measurement:
         return self.read(self.expose(plant), time)
 
     def expose(self, plant: Plant) -> Array:
         return plant.readings()
 
-    def read(self, exposed: Array, at: float) -> Seen:
+    def read(self, exposed: Array, at: float) -> Measurement:
         self.threads.add(threading.get_ident())
         if self.unplugged:
             raise SensorError("the sensor is gone. Check its plug.")
         time.sleep(self.seconds if at > 0 else SLOW)  # the board waits not so long for what calibrates it
-        return Seen(exposed + self.sigma * self.rng.standard_normal(len(exposed)), (1 << len(exposed)) - 1)
+        return Measurement(exposed + self.sigma * self.rng.standard_normal(len(exposed)), (1 << len(exposed)) - 1)
 
 
 @pytest.fixture
@@ -52,12 +53,12 @@ def plant() -> Plant:
     return Plant(made.job, made.controller.axes, made.settings.plant)
 
 
-def moment(plant: Plant, at: float = 0.0) -> Moment:
-    return Moment(at, time.perf_counter(), 0.0, plant.readings(), plant.coordinates.copy())
+def sample(plant: Plant, at: float = 0.0) -> Measurement:
+    return Measurement.sample(plant, at, arrived=time.perf_counter())
 
 
-def awaited(glances: Glances) -> tuple[Moment, Seen]:
-    found: list[tuple[Moment, Seen]] = []
+def awaited(glances: Glances) -> Measurement:
+    found: list[Measurement] = []
 
     def taken() -> bool:
         seen = glances.seen()
@@ -75,7 +76,7 @@ class Held(Slow):
         super().__init__(np.zeros(4), 1)
         self.may = threading.Event()
 
-    def read(self, exposed: Array, at: float) -> Seen:
+    def read(self, exposed: Array, at: float) -> Measurement:
         assert self.may.wait(PATIENCE)
         return super().read(exposed, at)
 
@@ -83,7 +84,7 @@ class Held(Slow):
 def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
     sensor = Held()
     glances = Glances(sensor, aside=True)
-    then = moment(plant, at=1.0)
+    then = sample(plant, at=1.0)
     glances.look(plant, then)  # returns, although nothing can be read yet
     assert glances.busy
     assert glances.seen() is None
@@ -91,8 +92,9 @@ def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
     plant.advance([1000, 1000, 0, 0], True, 0.1)  # goes on meanwhile; the frame shows what was
     assert np.abs(plant.readings() - truth).max() > 1e-3
     sensor.may.set()
-    when, seen = awaited(glances)
-    assert when is then
+    seen = awaited(glances)
+    assert (seen.time, seen.arrived) == (then.time, then.arrived)
+    assert seen.coordinates is then.coordinates
     assert np.array_equal(seen.z, truth)
     assert not glances.busy
     assert glances.seen() is None
@@ -102,7 +104,7 @@ def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
 @pytest.mark.parametrize("sensor", [Slow(np.zeros(4), 1), Gaussian(np.zeros(4), 1)])
 def test_where_time_waits_it_is_looked_at_once(sensor: Gaussian, plant: Plant) -> None:
     glances = Glances(sensor, aside=False)
-    glances.look(plant, moment(plant))
+    glances.look(plant, sample(plant))
     assert glances.seen() is not None
     assert getattr(sensor, "threads", {threading.get_ident()}) == {threading.get_ident()}
     glances.close()
@@ -113,7 +115,7 @@ def test_a_sensor_that_is_gone_says_so_when_its_frame_is_asked_for(aside: bool, 
     sensor = Slow(np.zeros(4), 1)
     sensor.unplug()
     glances = Glances(sensor, aside=aside)
-    glances.look(plant, moment(plant))
+    glances.look(plant, sample(plant))
     with pytest.raises(SensorError, match="is gone"):
         awaited(glances)
     glances.close()
@@ -147,12 +149,12 @@ def test_a_frame_that_is_read_is_taken_before_the_next(plant: Plant) -> None:
     sensor = Slow(np.zeros(4), 1)
     glances = Glances(sensor, aside=True)
     for k in range(3):
-        then = moment(plant, at=1.0 + k)
+        then = sample(plant, at=1.0 + k)
         glances.look(plant, then)
         wait_for(lambda: glances.wait(0.1), "a frame is read")
         found = glances.seen()
         assert found is not None
-        assert found[0] is then
+        assert found.coordinates is then.coordinates
         assert not glances.busy
     glances.close()
 
@@ -162,15 +164,15 @@ def test_an_interrupt_at_any_time_leaves_no_lock() -> None:
     code = """
 import random, signal, time
 from types import SimpleNamespace
-from stepmap_hil.sensors.frame_reader import Glances, Moment
-from stepmap_hil.sensors.base import Seen
+from stepmap_hil.sensors.frame_reader import Glances
+from stepmap_hil.sensors.measurement import Measurement
 
 class Eye:
     def expose(self, plant):
         return 0
     def read(self, exposed, at):
         time.sleep(2e-4)
-        return Seen([], 0)
+        return Measurement([], 0)
     look = unplug = close = None
 
 def interrupt(number, frame):
@@ -185,7 +187,7 @@ for _ in range(1500):
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, 2e-3))
         while True:
             if not glances.busy:
-                glances.look(None, Moment(0.0, 0.0, 0.0, None, None))
+                glances.look(None, Measurement([], 0))
             glances.wait(1e-4)
             glances.seen()
     except KeyboardInterrupt:

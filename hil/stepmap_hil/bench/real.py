@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -19,10 +20,9 @@ from stepmap_hil.bench.sequencer import Conductor
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.runs.fault_verdict import MOVING
 from stepmap_hil.runs.listener import Onlooker
-from stepmap_hil.runs.log import STOPPED, Look, Row, Run, Stop, Watch
+from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.sensors.base import Seen
-from stepmap_hil.sensors.kinect_live import Sight
+from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link
@@ -36,13 +36,12 @@ CALIBRATING = 10.0  # s until a board that does not calibrate is given up
 KEPT = 64  # measurements whose answers are waited for
 
 ARMED = dialect.value("STEPMAP_STATE_ARMED")
-Pending = dict[int, tuple[Sight, list[int]]]  # by sequence
 
 
 class Eye(Protocol):
     """Whatever watches the robot."""
 
-    def next(self, timeout: float) -> Sight | None: ...
+    def next(self, timeout: float) -> Measurement | None: ...
 
 
 class ObjectionError(LinkError):
@@ -68,7 +67,7 @@ class RobotRun(Conductor):
         step = setup.controller.plant.step
         self._nq = step.nd + step.nk
         self._begun = time.monotonic()
-        self._pending: Pending = {}
+        self._pending: dict[int, Measurement] = {}  # by sequence
         self._last_frame: float | None = None
 
     @property
@@ -106,16 +105,16 @@ class RobotRun(Conductor):
             self.event("stopped")
             raise ObjectionError(f"{STOPPED} before the run began")
 
-    def _look(self) -> list[Seen]:
-        seen: list[Seen] = []
+    def _look(self) -> list[Measurement]:
+        seen: list[Measurement] = []
         while len(seen) < LOOK:
-            sight = self.eye.next(1.0)
-            if sight is None:
+            measurement = self.eye.next(1.0)
+            if measurement is None:
                 raise LinkError("the Kinect sends no frames: check its plugs, then try again")
-            seen.append(sight.seen)
+            seen.append(measurement)
         return seen
 
-    def _require_start(self, seen: Sequence[Seen]) -> None:
+    def _require_start(self, seen: Sequence[Measurement]) -> None:
         """Raises where a channel is not seen, or is far from where the plan begins."""
         begin = np.asarray(self.job.system.readings(self.job.pose), dtype=float)
         allowed = FAR * self._start_spread(begin)
@@ -202,14 +201,15 @@ class RobotRun(Conductor):
 
     def turn(self, *, running: bool) -> list[Row]:
         """Sends a measurement if a frame has come, and hears what the board says."""
-        sight = self.eye.next(SLICE)
-        if sight is not None:
+        found = self.eye.next(SLICE)
+        if found is not None:
             self.session.stamp_us = round(self.time * 1e6) & 0xFFFFFFFF
-            words = self.words.encode("measurement", sight.seen.z)
-            self.session.measure(words, sight.seen.valid, time.monotonic() - sight.exposed)
-            self._pending[self.session.sequence] = (sight, words)
+            age = time.monotonic() - found.time
+            sent = replace(found.encoded(self.words), time=found.time - self._begun, age=age)
+            self.session.measure(sent.raw, sent.valid, sent.age)
+            self._pending[self.session.sequence] = sent
             if running:
-                self.run.misses += sight.skipped
+                self.run.misses += sent.skipped
             for old in [number for number in self._pending if number <= self.session.sequence - KEPT]:
                 del self._pending[old]
                 self.run.misses += running
@@ -219,20 +219,18 @@ class RobotRun(Conductor):
 
     def _keep(self, message: Message, running: bool) -> Row:
         """A tick as the board told it; where the plant is, nobody knows better than its estimate."""
-        sight, words = self._pending.pop(message.sequence, (None, []))
+        sent = self._pending.pop(message.sequence, None)
         running = running and message.state != ARMED  # one may have been on its way before the board heard "run"
         estimate = self.words.decode("estimate", message.estimate[: len(self.words.fields["estimate"])])
-        seen = sight.seen if sight is not None else Seen(np.zeros(len(self.words.fields["measurement"])), 0)
-        latency = 1e3 * (time.monotonic() - sight.moment) if sight is not None else 0.0
-        raw = words if sight is not None else [0] * len(seen.z)
-        look = Look(seen, raw, seen.z, estimate[: self._nq], latency, self._jitter(sight))
+        nz = len(self.words.fields["measurement"])
+        seen = Measurement(np.zeros(nz), 0, raw=(0,) * nz) if sent is None else self._answered(sent)
+        seen = replace(seen, truth=seen.z, coordinates=estimate[: self._nq])
         if running:
-            self.run.misses += latency > 1e3 * self.period
-        return self.log.tick(self.time, message, look, running=running, measured=sight is not None)
+            self.run.misses += seen.latency_ms > 1e3 * self.period
+        return self.log.tick(self.time, message, seen, running=running, measured=sent is not None)
 
-    def _jitter(self, sight: Sight | None) -> float:
-        """How far [ms] the time since the last frame is from a period."""
-        if sight is None:
-            return 0.0
-        before, self._last_frame = self._last_frame, sight.moment
-        return 0.0 if before is None else 1e3 * abs(sight.moment - before - self.period)
+    def _answered(self, sent: Measurement) -> Measurement:
+        """With its latency, and its jitter: how far the time since the last frame is from a period."""
+        before, self._last_frame = self._last_frame, sent.arrived
+        jitter = 0.0 if before is None else abs(sent.arrived - before - self.period)
+        return replace(sent, latency_ms=1e3 * (time.monotonic() - sent.arrived), jitter_ms=1e3 * jitter)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import replace
 from math import ceil
 from types import TracebackType
 
@@ -22,10 +22,11 @@ from stepmap_hil.bench.sequencer import Conductor
 from stepmap_hil.bench.setup import Opened, Setup
 from stepmap_hil.runs.fault_verdict import MOVING, Course, judge
 from stepmap_hil.runs.listener import Onlooker
-from stepmap_hil.runs.log import STOPPED, Look, Row, Run, Stop, Watch
+from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.sensors.base import Seen, SensorError
-from stepmap_hil.sensors.frame_reader import Glances, Moment
+from stepmap_hil.sensors.base import SensorError
+from stepmap_hil.sensors.frame_reader import Glances
+from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
@@ -36,17 +37,6 @@ AFTER = 15  # ticks that are watched after the board has ended a run
 LONGEST = 0.006  # s, for which motors keep their efforts so that an emulator may rest
 SILENT = 10  # ticks without telemetry after which the board is asked what it is doing
 OPTIONS = {"lockstep": VIRTUAL, "realtime": ("virtual_io",)}
-
-
-@dataclass(frozen=True)
-class _Look:
-    """A measurement on its way to the board."""
-
-    due: float
-    age: float  # s, that it took to read
-    moment: Moment
-    seen: Seen
-    words: list[int]
 
 
 class Bench(Conductor):
@@ -71,11 +61,11 @@ class Bench(Conductor):
         self.last: Row | None = None
         self.quiet = 0  # ticks without telemetry
         self.lost = ""  # why the sensor is gone
-        self._pending: deque[_Look] = deque()
+        self._pending: deque[Measurement] = deque()
         self._begun = time.perf_counter()
         self._beat: Message | None = None
         self._took = 0.0  # s, the last exchange of encoders and efforts in real time
-        self._unanswered: dict[int, _Look] = {}  # in real time: by sequence
+        self._unanswered: dict[int, Measurement] = {}  # in real time: by sequence
         self._path: list[tuple[float, Array]] = []  # of the robot while running
 
     def __exit__(
@@ -193,14 +183,14 @@ class Bench(Conductor):
             self._begin_faults()
         begun, before = time.perf_counter(), len(self.run.rows)
         self._collect(running)
-        moment = Moment(self.time, begun, jitter, self.plant.readings(), self.plant.coordinates.copy())
+        sample = Measurement.sample(self.plant, self.time, arrived=begun, jitter_ms=jitter)
         late = jitter > 0.5e3 * self.period  # a camera has a newer frame soon; to look at this one delays that, too
         if late or self.glances.busy:
             self._miss(running)
         elif not self.lost:
-            self.glances.look(self.plant, moment)
+            self.glances.look(self.plant, sample)
         if running:
-            self._path.append((self.time, moment.coordinates[self.plant.nd :]))
+            self._path.append((self.time, sample.coordinates[self.plant.nd :]))
         left = self.substeps
         while left > 0:
             self._measure(running)
@@ -213,13 +203,13 @@ class Bench(Conductor):
         """Takes a frame that has been read."""
         frame = self._frame()
         if frame is not None:
-            self._hand_on(*frame, running)
+            self._hand_on(frame, running)
 
     def _miss(self, running: bool) -> None:
         """A deadline; nobody keeps one where the board has ended the run."""
         self.run.misses += running and not self.run.ended
 
-    def _frame(self) -> tuple[Moment, Seen] | None:
+    def _frame(self) -> Measurement | None:
         """What has been seen; nothing from when the sensor is gone."""
         try:
             return self.glances.seen()
@@ -229,13 +219,13 @@ class Bench(Conductor):
             self.lost = str(error)
             return None
 
-    def _hand_on(self, moment: Moment, seen: Seen, running: bool) -> None:
+    def _hand_on(self, seen: Measurement, running: bool) -> None:
         """Puts a measurement on its way to the board."""
         delay = self.latency + (0.0 if self.arrivals is None else self.arrivals.next())
+        seen = replace(seen, due=seen.time + delay, age=self.time - seen.time)
         if self.injector is not None and running:
-            seen, delay = self.injector.see(seen), delay + self.injector.delay()
-        words, age = self.words.encode("measurement", seen.z), self.time - moment.time
-        self._pending.append(_Look(moment.time + delay, age, moment, seen, words))
+            seen = self.injector.apply(seen)
+        self._pending.append(seen.encoded(self.words))
 
     def _begin_faults(self) -> None:
         if self.injector is None or self.started is None:
@@ -254,18 +244,18 @@ class Bench(Conductor):
         """Sends measurements that are due, and in lock-step hears what the board makes of them."""
         self._collect(running)
         while self._pending and self._pending[0].due <= self.time + 1e-9:
-            look = self._pending.popleft()
+            measurement = self._pending.popleft()
             if self.run.mode == "realtime":
-                self.session.measure(look.words, look.seen.valid, look.age)
-                self._unanswered[self.session.sequence] = look
+                self.session.measure(measurement.raw, measurement.valid, measurement.age)
+                self._unanswered[self.session.sequence] = measurement
                 continue
-            heard = self.session.tick(look.words, look.seen.valid)
+            heard = self.session.tick(measurement.raw, measurement.valid)
             answered = self.motors.answers = bool(heard) and heard[-1].sequence == self.session.sequence
             self._miss(running and not answered)
             for message in heard[:-1] if answered else heard:
                 self._keep(message, None, running)
             if answered:
-                self._keep(heard[-1], look, running)  # no latency: nobody waits for the clock
+                self._keep(heard[-1], measurement, running)  # no latency: nobody waits for the clock
 
     def _move(self, running: bool) -> int:
         """Asks for efforts and lets the motors turn with them, in lock-step; one part of a period is over then."""
@@ -301,10 +291,11 @@ class Bench(Conductor):
         """Keeps what the board has told meanwhile."""
         now = time.perf_counter()
         for message in self.session.ticks():
-            look = self._unanswered.pop(message.sequence, None)
-            late = 0.0 if look is None else now - self._begun - look.due
-            self._miss(running and late > self.period)
-            self._keep(message, look, running, 0.0 if look is None else 1e3 * (now - look.moment.begun))
+            sent = self._unanswered.pop(message.sequence, None)
+            if sent is not None:
+                self._miss(running and now - self._begun - sent.due > self.period)
+                sent = replace(sent, latency_ms=1e3 * (now - sent.arrived))
+            self._keep(message, sent, running)
         for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT]:
             del self._unanswered[number]
             self._miss(running)
@@ -325,15 +316,10 @@ class Bench(Conductor):
 
     # What is kept
 
-    def _keep(self, message: Message, look: _Look | None, running: bool, latency: float = 0.0) -> Row:
-        if look is None:
-            truth = self.plant.readings()
-            told = Look(Seen(truth, 0), [0] * len(truth), truth, self.plant.coordinates)
-        else:
-            then = look.moment
-            told = Look(look.seen, look.words, then.truth, then.coordinates, latency, then.jitter_ms)
-        self.last = self.log.tick(self.time, message, told, running=running, measured=look is not None)
-        return self.last
+    def _keep(self, message: Message, sent: Measurement | None, running: bool) -> None:
+        """Logs a tick with the measurement it followed, None where the board did it without one."""
+        seen = Measurement.sample(self.plant, self.time) if sent is None else sent
+        self.last = self.log.tick(self.time, message, seen, running=running, measured=sent is not None)
 
     def _sent(self, sent: Sent) -> None:
         if self.injector is None or self.injector.port.delivered:

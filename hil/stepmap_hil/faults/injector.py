@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepmap_hil.faults.port import FaultyPort, Rule
 from stepmap_hil.faults.spec import LINE, UPLOADS, Fault, require_known
 from stepmap_hil.plant.mechanism import Plant
-from stepmap_hil.sensors.base import Seen
-
-if TYPE_CHECKING:
-    pass
+from stepmap_hil.sensors.measurement import Measurement
 
 SEEN = ("jump", "occluded", "delayed")
 """Happen to what the sensor has seen."""
@@ -113,9 +109,9 @@ class Injector:
         """Lets all frames pass again."""
         self.port.rules = []
 
-    def see(self, seen: Seen) -> Seen:
-        """What is left of a measurement."""
-        z, valid = seen.z.copy(), seen.valid
+    def apply(self, measurement: Measurement) -> Measurement:
+        """What is left of a measurement, and when it is due."""
+        z, valid = measurement.z.copy(), measurement.valid
         for k in self._taking(*SEEN[:2]):
             fault = self.faults[k]
             for i, name in enumerate(self.channels):
@@ -125,11 +121,8 @@ class Injector:
                     z[i] += fault.amount
                 else:
                     valid &= ~(1 << i)
-        return Seen(z, valid)
-
-    def delay(self) -> float:
-        """Seconds this tick's measurement is late."""
-        return sum(self.faults[k].amount for k in self._taking("delayed"))
+        late = sum(self.faults[k].amount for k in self._taking("delayed"))
+        return replace(measurement, z=z, valid=valid, due=measurement.due + late)
 
     def count(self, counts: list[int], forces: int) -> list[int]:
         """What encoders say; motors come behind the axes with forces."""

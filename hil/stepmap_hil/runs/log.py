@@ -16,7 +16,7 @@ from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import Result
 from stepmap_hil.runs.listener import Onlooker
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.sensors.base import Seen
+from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.raw_values import Words
 from stepmap_hil.wire.session import Sent
@@ -116,18 +116,6 @@ def errors(controller: Controller, coordinates: Array, goal: Array) -> Array:
     return far
 
 
-@dataclass(frozen=True)
-class Look:
-    """What is known about the measurement of a tick besides what the board says."""
-
-    seen: Seen
-    words: Sequence[int]  # as they were sent
-    truth: Array
-    coordinates: Array
-    latency_ms: float = 0.0
-    jitter_ms: float = 0.0
-
-
 @dataclass
 class Logbook:
     """Writes a run down."""
@@ -138,8 +126,8 @@ class Logbook:
     recorder: Recorder | None
     onlooker: Onlooker
 
-    def tick(self, time: float, message: Message, look: Look, *, running: bool, measured: bool) -> Row:
-        """A tick as the board told it."""
+    def tick(self, time: float, message: Message, seen: Measurement, *, running: bool, measured: bool) -> Row:
+        """A tick as the board told it; not ``measured``: done without a measurement, and `seen` a sample of then."""
         nx, nu = len(self.words.fields["estimate"]), len(self.words.fields.get("command", []))
         row = Row(
             time=time,
@@ -148,16 +136,16 @@ class Logbook:
             reason=message.reason,
             running=running,
             measured=measured,
-            valid=look.seen.valid,
+            valid=seen.valid,
             taken=message.taken,
-            z=[float(v) for v in look.seen.z],
-            words=list(look.words),
+            z=[float(v) for v in seen.z],
+            words=list(seen.raw),
             estimate=list(message.estimate[:nx]),
             command=list(message.command[:nu]),
-            coordinates=[float(v) for v in look.coordinates],
-            truth=[float(v) for v in look.truth],
-            latency_ms=look.latency_ms,
-            jitter_ms=look.jitter_ms,
+            coordinates=[float(v) for v in seen.coordinates],
+            truth=[float(v) for v in seen.truth],
+            latency_ms=seen.latency_ms,
+            jitter_ms=seen.jitter_ms,
             saturations=message.saturations,
             gated=message.gated,
             faults=message.faults,
@@ -172,7 +160,7 @@ class Logbook:
             self.recorder.write("/estimate", time, **_named(self.words.names("estimate"), estimate))
             if self.run.plant == "simulated":
                 names = [c.name for c in self.job.system.coordinates]
-                self.recorder.write("/plant", time, **_named(names, look.coordinates))
+                self.recorder.write("/plant", time, **_named(names, seen.coordinates))
         return row
 
     def event(self, time: float, text: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
-from stepmap.arrays import Array
 from stepmap.errors import ModelError, StepmapError
 from stepmap.jobs import Job
 from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.sensors.measurement import Measurement
 
 if TYPE_CHECKING:
     from stepmap_hil.rig.file import RigFile
@@ -22,18 +21,10 @@ class SensorError(StepmapError, OSError):
     """A sensor that is gone; the text says what to do."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """One measurement: a value for each channel, and a bit for each that was seen."""
-
-    z: Array
-    valid: int
-
-
 class Sensor(Protocol):
     """Looks at the plant once a tick; raises SensorError when it is gone."""
 
-    def look(self, plant: Plant, time: float) -> Seen: ...
+    def look(self, plant: Plant, time: float) -> Measurement: ...
 
     def unplug(self) -> None: ...
 
@@ -49,7 +40,7 @@ class SlowSensor(Protocol):
 
     def expose(self, plant: Plant) -> Any: ...
 
-    def read(self, exposed: Any, time: float) -> Seen: ...
+    def read(self, exposed: Any, time: float) -> Measurement: ...
 
 
 def names() -> list[str]:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from stepmap.arrays import Array
 from stepmap_hil.plant.mechanism import Plant
-from stepmap_hil.sensors.base import Seen, Sensor, SensorError, SlowSensor
+from stepmap_hil.sensors.base import Sensor, SensorError, SlowSensor
+from stepmap_hil.sensors.measurement import Measurement
 
 PATIENCE = 5.0  # s for a frame that is being read when a run ends
-
-
-@dataclass(frozen=True)
-class Moment:
-    """When the plant was looked at, and how it was then."""
-
-    time: float  # of the run, s
-    begun: float  # time.perf_counter
-    jitter_ms: float
-    truth: Array
-    coordinates: Array
 
 
 class Glances:
@@ -35,9 +23,9 @@ class Glances:
         self._sensor = sensor
         self._slow = sensor if aside and isinstance(sensor, SlowSensor) else None
         self._asked: SimpleQueue[tuple[Any, float] | None] = SimpleQueue()
-        self._read: SimpleQueue[Seen | Exception] = SimpleQueue()
-        self._next: Seen | Exception | None = None  # read, and not taken yet
-        self._moment: Moment | None = None
+        self._read: SimpleQueue[Measurement | Exception] = SimpleQueue()
+        self._next: Measurement | Exception | None = None  # read, and not taken yet
+        self._sample: Measurement | None = None
         self._thread = threading.Thread(target=self._work, name="camera", daemon=True)
         if self._slow is not None:
             self._thread.start()
@@ -45,18 +33,18 @@ class Glances:
     @property
     def busy(self) -> bool:
         """Whether a frame is still being read, or has not been taken."""
-        return self._moment is not None
+        return self._sample is not None
 
-    def look(self, plant: Plant, moment: Moment) -> None:
-        """Takes a frame."""
+    def look(self, plant: Plant, sample: Measurement) -> None:
+        """Takes a frame of the plant as it was sampled now."""
         if self._slow is not None:
-            self._asked.put((self._slow.expose(plant), moment.time))
+            self._asked.put((self._slow.expose(plant), sample.time))
         else:
             try:
-                self._next = self._sensor.look(plant, moment.time)
+                self._next = self._sensor.look(plant, sample.time)
             except SensorError as error:
                 self._next = error
-        self._moment = moment
+        self._sample = sample
 
     def wait(self, seconds: float) -> bool:
         """Whether a frame is read within that time; at once False where none is being read."""
@@ -67,17 +55,17 @@ class Glances:
                 return False
         return self._next is not None
 
-    def seen(self) -> tuple[Moment, Seen] | None:
+    def seen(self) -> Measurement | None:
         """A frame that has been read since the last call; raises SensorError when the sensor is gone."""
         if self._next is None and not self._read.empty():
             self._next = self._read.get()
-        if self._next is None or self._moment is None:
+        if self._next is None or self._sample is None:
             return None
-        moment, self._moment = self._moment, None
+        sample, self._sample = self._sample, None
         found, self._next = self._next, None
         if isinstance(found, Exception):
             raise found
-        return moment, found
+        return sample.seen(found)
 
     def close(self) -> None:
         """Waits for a frame that is being read; its sensor may be closed then."""

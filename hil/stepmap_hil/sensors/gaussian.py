@@ -13,7 +13,8 @@ from stepmap_hil.plant.mechanism import Plant
 
 if TYPE_CHECKING:
     from stepmap_hil.rig.file import RigFile
-from stepmap_hil.sensors.base import Seen, SensorError
+from stepmap_hil.sensors.base import SensorError
+from stepmap_hil.sensors.measurement import Measurement
 
 
 class Gaussian:
@@ -24,11 +25,11 @@ class Gaussian:
         self.rng = np.random.default_rng(seed)
         self.unplugged = False
 
-    def look(self, plant: Plant, time: float) -> Seen:
+    def look(self, plant: Plant, time: float) -> Measurement:
         if self.unplugged:
             raise SensorError("the sensor is gone. Check its plug.")
         z = plant.readings() + self.sigma * self.rng.standard_normal(len(self.sigma))
-        return Seen(z, (1 << len(z)) - 1)
+        return Measurement(z, (1 << len(z)) - 1)
 
     def unplug(self) -> None:
         self.unplugged = True

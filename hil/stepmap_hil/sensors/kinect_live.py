@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -16,18 +16,8 @@ from stepmap.jobs import Job
 from stepmap_hil.depth import Background, Kinect, Tracker
 from stepmap_hil.depth.camera import HEIGHT, WIDTH
 from stepmap_hil.rig.file import RigFile
-from stepmap_hil.sensors.base import Seen
-from stepmap_hil.sensors.kinect_rendered import as_seen, require_channels, shown
-
-
-@dataclass(frozen=True)
-class Sight:
-    """A measurement, when it was seen and when its frame came (`time.monotonic`), how many were skipped before it."""
-
-    seen: Seen
-    exposed: float
-    moment: float
-    skipped: int
+from stepmap_hil.sensors.kinect_rendered import as_measurement, require_channels, shown
+from stepmap_hil.sensors.measurement import Measurement
 
 
 class KinectEye:
@@ -42,14 +32,15 @@ class KinectEye:
         self.kinect = Kinect(rig.recording, every=False)
         self.last: Array | None = None  # frame
 
-    def next(self, timeout: float) -> Sight | None:
-        """The next measurement; None when no frame came within ``timeout`` seconds."""
+    def next(self, timeout: float) -> Measurement | None:
+        """The next measurement, with times of `time.monotonic`; None when no frame came within ``timeout`` seconds."""
         frame = self.kinect.next(timeout)
         if frame is None:
             return None
         self.last = frame.depth
-        seen = as_seen(self.tracker.read(frame.depth, frame.seconds))
-        return Sight(seen, frame.seconds - self.latency, frame.seconds, frame.skipped)
+        seen = as_measurement(self.tracker.read(frame.depth, frame.seconds))
+        exposed = frame.seconds - self.latency
+        return replace(seen, time=exposed, arrived=frame.seconds, skipped=frame.skipped)
 
     def points(self, most: int) -> Array:
         """What the last frame shows."""

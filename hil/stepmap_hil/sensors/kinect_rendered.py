@@ -11,7 +11,8 @@ from stepmap_hil.depth import CHANNELS, TICKS, Camera, FakeKinect, Reading, Rend
 from stepmap_hil.depth.errors import CameraError
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.rig.file import RigFile
-from stepmap_hil.sensors.base import Seen, SensorError
+from stepmap_hil.sensors.base import SensorError
+from stepmap_hil.sensors.measurement import Measurement
 
 BALL, ROBOT = "mass", "robot"
 
@@ -26,10 +27,10 @@ def require_channels(job: Job) -> None:
         )
 
 
-def as_seen(reading: Reading) -> Seen:
+def as_measurement(reading: Reading) -> Measurement:
     """A reading as a measurement: 0 in place of what was not seen."""
     valid = sum(1 << k for k, seen in enumerate(reading.valid) if seen)
-    return Seen(np.where(reading.valid, reading.z, 0.0), valid)
+    return Measurement(np.where(reading.valid, reading.z, 0.0), valid)
 
 
 def shown(tracker: Tracker, frame: Array | None, most: int) -> Array:
@@ -49,7 +50,7 @@ class KinectSensor:
         self.number = 0
         self.last: Array | None = None  # frame
 
-    def look(self, plant: Plant, time: float) -> Seen:
+    def look(self, plant: Plant, time: float) -> Measurement:
         return self.read(self.expose(plant), time)
 
     def expose(self, plant: Plant) -> tuple[Array, Array]:
@@ -57,7 +58,7 @@ class KinectSensor:
         where = dict(zip(plant.system.frame_names, plant.system.positions(plant.coordinates), strict=True))
         return where[BALL], where[ROBOT]
 
-    def read(self, exposed: tuple[Array, Array], time: float) -> Seen:
+    def read(self, exposed: tuple[Array, Array], time: float) -> Measurement:
         depth = self.renderer.render(*exposed, number=self.number)
         self.number += 1
         try:
@@ -65,7 +66,7 @@ class KinectSensor:
         except CameraError as error:
             raise SensorError(str(error)) from error
         self.last = frame.depth
-        return as_seen(self.tracker.read(frame.depth, time))
+        return as_measurement(self.tracker.read(frame.depth, time))
 
     def points(self, most: int) -> Array:
         """What the last frame shows."""
