@@ -38,8 +38,7 @@ class Comparison:
 
 def replay(told: Story, board: Board, key: Key) -> Comparison:
     """Sends a fresh board what was sent then, and compares what it says, bit for bit."""
-    lockstep = told.closed.mode == "lockstep"
-    rows, why = (told.closed.rows, "") if lockstep else _repeatable(told)
+    rows, why = (told.closed.rows, "") if told.closed.lockstep else _repeatable(told)
     with board:
         link = Link(board.open(), key)
         link.connect()
@@ -59,7 +58,7 @@ def replay(told: Story, board: Board, key: Key) -> Comparison:
 def _heard(told: Story, link: Link, board: Board, rows: Sequence[Row]) -> list[Message]:
     """All telemetry in answer to what was sent then, as far as messages can carry it."""
     try:
-        if told.closed.mode == "lockstep":
+        if told.closed.lockstep:
             return _send_again(told, link, board)
         return _Repetition(told, link).go(rows)
     except StepmapError:
@@ -70,7 +69,7 @@ def _heard(told: Story, link: Link, board: Board, rows: Sequence[Row]) -> list[M
 
 def _key(told: Story, tick: Row | Message) -> tuple[int, ...]:
     """What names a tick: when it was and, by the board's own clock, the measurement it followed."""
-    return (tick.stamp_us if told.closed.mode == "lockstep" else tick.sequence, tick.tick)
+    return (tick.stamp_us if told.closed.lockstep else tick.sequence, tick.tick)
 
 
 def _next(messages: list[Message]) -> Message | None:

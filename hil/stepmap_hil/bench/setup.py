@@ -14,6 +14,7 @@ from stepmap.arrays import Array
 from stepmap.jobs import Job
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen import Controller
+from stepmap_hil.bench.clock import CLOCKS, Clock
 from stepmap_hil.bench.settings import BenchSettings
 from stepmap_hil.boards import SerialBoard, without_hardware
 from stepmap_hil.boards.base import Board
@@ -72,11 +73,16 @@ class Setup:
         program = self.firmware.program if self.flashed is None else self.flashed.content
         return without_hardware(self.firmware.board, program)
 
+    def clock(self) -> Clock:
+        """Of one run on the bench."""
+        return CLOCKS[self.mode]()
+
     def arrivals(self) -> Arrivals | None:
         """How late frames come; in real time they come when they come."""
+        if CLOCKS[self.mode].real_time or not self.settings.jitter > 0:
+            return None
         period = self.controller.program.period
-        simulated = self.mode == "lockstep" and self.settings.jitter > 0
-        return Arrivals(self.settings.jitter, period / self.settings.substeps, period, self.seed) if simulated else None
+        return Arrivals(self.settings.jitter, period / self.settings.substeps, period, self.seed)
 
     @property
     def latency(self) -> float:

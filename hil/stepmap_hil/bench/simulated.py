@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import replace
-from math import ceil
 from types import TracebackType
 
 import numpy as np
@@ -30,13 +29,11 @@ from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
-from stepmap_hil.wire.session import VIRTUAL, Sent
+from stepmap_hil.wire.session import Sent
 
 SETTLE = 10  # ticks at rest between arming and running
 AFTER = 15  # ticks that are watched after the board has ended a run
-LONGEST = 0.006  # s, for which motors keep their efforts so that an emulator may rest
 SILENT = 10  # ticks without telemetry after which the board is asked what it is doing
-OPTIONS = {"lockstep": VIRTUAL, "realtime": ("virtual_io",)}
 
 
 class Bench(Conductor):
@@ -51,10 +48,10 @@ class Bench(Conductor):
         onlooker: Onlooker | None = None,
     ) -> None:
         run = Run(setup.job.name, setup.firmware.board, setup.mode)
-        options = OPTIONS[setup.mode]
-        super().__init__(setup, opened.link, run, options=options, recorder=recorder, onlooker=onlooker)
+        self.clock = setup.clock()
+        super().__init__(setup, opened.link, run, options=self.clock.options, recorder=recorder, onlooker=onlooker)
         self.plant, self.sensor, self.board, self.injector = opened.plant, opened.sensor, opened.board, opened.injector
-        self.glances = Glances(self.sensor, aside=setup.mode == "realtime")
+        self.glances = Glances(self.sensor, aside=self.clock.real_time)
         self.substeps, self.arrivals, self.latency = setup.settings.substeps, setup.arrivals(), setup.latency
         self.motors = MotorExchange(self.session, self.plant, self.period / self.substeps, self.injector)
         self.started: float | None = None
@@ -62,9 +59,7 @@ class Bench(Conductor):
         self.quiet = 0  # ticks without telemetry
         self.lost = ""  # why the sensor is gone
         self._pending: deque[Measurement] = deque()
-        self._begun = time.perf_counter()
         self._beat: Message | None = None
-        self._took = 0.0  # s, the last exchange of encoders and efforts in real time
         self._unanswered: dict[int, Measurement] = {}  # in real time: by sequence
         self._path: list[tuple[float, Array]] = []  # of the robot while running
 
@@ -92,7 +87,7 @@ class Bench(Conductor):
         self._require_consent()
         self.session.arm()
         self.event("armed")
-        self._begun = time.perf_counter() - self.time
+        self.clock.start(self.time)
         for _ in range(SETTLE):
             self.tick(running=False)
 
@@ -178,23 +173,31 @@ class Bench(Conductor):
 
     def tick(self, *, running: bool) -> Row | None:
         """Looks, and lets a period pass; the last that was heard from the board, None where nothing was."""
-        jitter = self._wait(self.time)
+        late = self.clock.wait_until(self.time)
         if running:
             self._begin_faults()
         begun, before = time.perf_counter(), len(self.run.rows)
         self._collect(running)
-        sample = Measurement.sample(self.plant, self.time, arrived=begun, jitter_ms=jitter)
-        late = jitter > 0.5e3 * self.period  # a camera has a newer frame soon; to look at this one delays that, too
-        if late or self.glances.busy:
+        sample = Measurement.sample(self.plant, self.time, arrived=begun, jitter_ms=1e3 * late)
+        # A camera that is late by half a period has a newer frame soon; to look at this one delays that, too.
+        if late > 0.5 * self.period or self.glances.busy:
             self._miss(running)
         elif not self.lost:
             self.glances.look(self.plant, sample)
         if running:
             self._path.append((self.time, sample.coordinates[self.plant.nd :]))
+
+        def serve_frames(seconds: float) -> bool:
+            if not self.glances.wait(seconds):
+                return False
+            self._measure(running)
+            return True
+
         left = self.substeps
         while left > 0:
             self._measure(running)
-            left -= self._follow_clock(left, running) if self.run.mode == "realtime" else self._move(running)
+            left -= self.clock.pass_cycles(self.motors, left, serve_frames)
+            self._hear(running)
         heard = len(self.run.rows) > before
         self.quiet = 0 if heard else self.quiet + 1
         return self.last if heard else None
@@ -245,11 +248,10 @@ class Bench(Conductor):
         self._collect(running)
         while self._pending and self._pending[0].due <= self.time + 1e-9:
             measurement = self._pending.popleft()
-            if self.run.mode == "realtime":
-                self.session.measure(measurement.raw, measurement.valid, measurement.age)
+            heard = self.clock.send(self.session, measurement)
+            if heard is None:
                 self._unanswered[self.session.sequence] = measurement
                 continue
-            heard = self.session.tick(measurement.raw, measurement.valid)
             answered = self.motors.answers = bool(heard) and heard[-1].sequence == self.session.sequence
             self._miss(running and not answered)
             for message in heard[:-1] if answered else heard:
@@ -257,43 +259,13 @@ class Bench(Conductor):
             if answered:
                 self._keep(heard[-1], measurement, running)  # no latency: nobody waits for the clock
 
-    def _move(self, running: bool) -> int:
-        """Asks for efforts and lets the motors turn with them, in lock-step; one part of a period is over then."""
-        self.session.pass_time(self.motors.cycle)
-        self.motors.exchange()
-        self.motors.advance(1)
-        self._hear(running)
-        return 1
-
-    def _follow_clock(self, left: int, running: bool) -> int:
-        """Lets the motors turn until it is time, and asks for their next efforts; how many parts of a period that took.
-
-        A command belongs to the time of the last encoders, so they are told at the end of a period, before the next
-        look. An exchange with an emulated chip may take longer than a part: motors then keep their efforts for longer,
-        and for as long again up to LONGEST, so that the emulator leaves the computer some time for the rest.
-        """
-        part = self.motors.cycle
-        count = min(max(1, ceil(min(2 * self._took, LONGEST) / part)), left)
-        until = self.time + count * part
-        while self.glances.wait(self._left(until)):
-            self._measure(running)
-        late = self._wait(until)
-        count = min(count + int(1e-3 * late / part), left)
-        self.motors.advance(count)
-        self.session.pass_time(count * part)
-        begun = time.perf_counter()
-        self.motors.exchange()
-        self._took = time.perf_counter() - begun
-        self._hear(running)
-        return count
-
     def _hear(self, running: bool) -> None:
         """Keeps what the board has told meanwhile."""
         now = time.perf_counter()
         for message in self.session.ticks():
             sent = self._unanswered.pop(message.sequence, None)
             if sent is not None:
-                self._miss(running and now - self._begun - sent.due > self.period)
+                self._miss(running and self.clock.lateness(sent.due) > self.period)
                 sent = replace(sent, latency_ms=1e3 * (now - sent.arrived))
             self._keep(message, sent, running)
         for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT]:
@@ -302,17 +274,6 @@ class Bench(Conductor):
         # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
         if self.injector is None or not self.injector.cuts:
             self._beat = self.session.told() or self._beat
-
-    def _wait(self, until: float) -> float:
-        """In real time: waits for a time of the run; how late it is then [ms]."""
-        if self.run.mode != "realtime":
-            return 0.0
-        time.sleep(max(0.0, self._left(until)))
-        return -1e3 * self._left(until)
-
-    def _left(self, until: float) -> float:
-        """Seconds by the clock."""
-        return self._begun + until - time.perf_counter()
 
     # What is kept
 

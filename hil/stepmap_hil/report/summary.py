@@ -181,7 +181,7 @@ def summarize(controller: Controller, run: Run, s: Series, more: dict[str, Any])
         why = "; ".join([run.ended, *run.suspects[:1]]) or "the board sent no telemetry"
         raise LinkError(f"the run ended before its first tick: {why}")
     tracking = errors(controller, s.coordinates, s.reference)
-    clock = run.mode == "realtime"  # in lock-step the host's clock says nothing about the robot
+    clock = not run.lockstep  # in lock-step the host's clock says nothing about the robot
     made = {
         "format": "stepmap-bench-1",
         "job": run.job,

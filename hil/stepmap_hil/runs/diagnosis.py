@@ -45,6 +45,10 @@ class Circumstances:
     faults: Sequence[Fault] = ()  # that happened, with the seconds for which they did
     errors: PlantErrors = field(default_factory=PlantErrors)
 
+    @property
+    def real_time(self) -> bool:
+        return self.mode == "realtime"
+
 
 class Suspect(NamedTuple):
     """A cause with how likely it is, 0 to 100, by what the run shows."""
@@ -248,7 +252,7 @@ def _injected(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:
 
 def _deadlines(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:
     missed, ticks = found.run.misses, sum(row.running for row in found.run.rows[: found.last + 1])
-    if how.mode != "realtime" or not missed or found.reason not in CLOCK:
+    if not how.real_time or not missed or found.reason not in CLOCK:
         return
     likely = 90.0 if missed > MISSED * ticks else 30.0
     yield Suspect(likely, f"{missed} deadlines were missed in {ticks} ticks: {too_slow(how)}")
@@ -260,8 +264,8 @@ def too_slow(how: Circumstances) -> str:
     if how.plant == "simulated":
         ways += ["--sensor gaussian"] * (how.sensor != "gaussian")
         ways += ["--board native"] * (how.board != "native" and not how.port)
-        ways += ["--mode lockstep"] * (how.mode == "realtime")
-    *most, last = [*ways, "end other programs"] if how.mode == "realtime" else [*ways, "a faster computer"]
+        ways += ["--mode lockstep"] * how.real_time
+    *most, last = [*ways, "end other programs"] if how.real_time else [*ways, "a faster computer"]
     return f"this computer is too busy for real time; try {', '.join(most)}{' or ' * bool(most)}{last}"
 
 

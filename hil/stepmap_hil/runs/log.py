@@ -81,6 +81,11 @@ class Run:
     board_id: str = ""  # in hexadecimal digits
     took_upload: bool = True  # the schedule was uploaded, and is not that of the image
 
+    @property
+    def lockstep(self) -> bool:
+        """Whether time passed with messages; else it was the computer's."""
+        return self.mode == "lockstep"
+
     def digest(self) -> str:
         """Of all that does not depend on the clock: the same for one seed on every board."""
         total = hashlib.sha256()
@@ -150,7 +155,7 @@ class Logbook:
             gated=message.gated,
             faults=message.faults,
             sequence=message.sequence,
-            stamp_us=message.stamp_us if self.run.mode == "lockstep" else 0,
+            stamp_us=message.stamp_us if self.run.lockstep else 0,
         )
         self.run.rows.append(row)
         self.onlooker.hear(row, message)
