@@ -35,7 +35,7 @@ demo: setup ## optimize, generate, build, flash an emulated STM32F405, upload; i
 	$(BIN)/stepmap bench examples/suspended_mass.toml --board stm32f405
 
 test: check ## run all checks, then all tests
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh
