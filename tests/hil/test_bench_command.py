@@ -236,7 +236,7 @@ def test_a_seed_that_no_recording_could_hold(name: str, tmp_path: Path) -> None:
 def test_a_file_where_runs_are_to_go(built: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
     code, _, complaints = run(command(built, "--runs", str(tmp_path / "runs")))
-    assert (code, complaints) == (2, f"stepmap: error: --runs: {tmp_path / 'runs'} is not a folder\n")
+    assert (code, complaints) == (2, f"error: --runs: {tmp_path / 'runs'} is not a folder\n")
 
 
 # Ctrl-C
@@ -261,7 +261,7 @@ def interrupted_late(words: list[str]) -> str:
     """Complaints of a bench that is interrupted while it does the run to compare with."""
     code, _, complaints = run([sys.executable, "-c", LATE, *words[3:]])
     assert (code, "Traceback" in complaints) == (1, False), complaints
-    assert complaints.splitlines()[-1] == "stepmap: error: interrupted"
+    assert complaints.splitlines()[-1] == "error: interrupted"
     return complaints
 
 
@@ -286,7 +286,7 @@ def test_a_run_that_went_to_its_end_did_so_whatever_comes_afterwards(built: Path
     place = tmp_path / "runs"
     complaints = interrupted_late(command(built, "--seconds", "1", "--runs", str(place)))
     (last,) = runs.known(place)
-    assert complaints.splitlines()[-2] == f"stepmap: note: what was recorded is in {last.path / 'run.mcap'}"
+    assert complaints.splitlines()[-2] == f"note: what was recorded is in {last.path / 'run.mcap'}"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     told = story(last.path / "run.mcap")
     assert (told.closed.ended, last.ticks, len(moving(told.closed))) == ("", 30, 30)

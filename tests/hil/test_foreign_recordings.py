@@ -273,7 +273,7 @@ def test_whatever_a_damaged_recording_causes_is_told_in_a_line(tmp_path: Path) -
     path = replace(whole(), entries=entries).write(tmp_path / "run.mcap")
     done = report(path)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"stepmap: error: {path} is damaged: ")
+    assert done.stderr.startswith(f"error: {path} is damaged: ")
     assert done.stderr.count("\n") == 1
 
 
@@ -353,7 +353,7 @@ def test_a_report_does_not_wait_for_pipes(name: str, tmp_path: Path) -> None:
 def test_a_file_where_a_report_is_to_go(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     done = report(whole().write(tmp_path / "run.mcap"), "--out", str(tmp_path / "out"))
-    assert (done.returncode, done.stderr) == (2, f"stepmap: error: --out: {tmp_path / 'out'} is not a folder\n")
+    assert (done.returncode, done.stderr) == (2, f"error: --out: {tmp_path / 'out'} is not a folder\n")
 
 
 def test_errors_are_the_programs_own() -> None:

@@ -395,7 +395,7 @@ def test_a_build_folder_that_is_none_is_wrong_usage(kind: str, tmp_path: Path, m
         (tmp_path / "build").touch()
     command = [sys.executable, "-m", "stepmap.cli", "runs", "--build", str(tmp_path / "build")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, f"stepmap: error: --build: {tmp_path / 'build'} is not a folder\n")
+    assert (done.returncode, done.stderr) == (2, f"error: --build: {tmp_path / 'build'} is not a folder\n")
     monkeypatch.chdir(tmp_path)
     if kind == "nothing":  # in a project in which nothing was built yet
         assert call() == (0, "no runs in build\n")

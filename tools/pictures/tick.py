@@ -25,14 +25,14 @@ STEPS = (
     Step("bench", "link", "MEASUREMENT", "session.measure"),
     Step("link", "board", "signed frame", "sm_link_take"),
     Step("board", "board", "update by channel, constraint projection", "sm_measure"),
-    Step("board", "board", "plausible? may it move?", "sm_supervise"),
+    Step("board", "board", "plausible? may it move?", "sm_supervisor_handle"),
     Step("board", "board", "u = ū − K (x − x̄), limits", "sm_law"),
     Step("board", "board", "x⁺ = f(x, u), P⁺ = A P Aᵀ + Q", "sm_predict"),
-    Step("board", "link", "TELEMETRY", "sm_telemetry"),
+    Step("board", "link", "TELEMETRY", "sm_report_telemetry"),
     Step("link", "bench", "estimate, innovation, command", "session.tick"),
     Step("bench", "board", "VIRTUAL_ENCODER: counts", "session.encoders"),
     Step("board", "board", "position loop of each motor", "sm_motor_step"),
-    Step("board", "bench", "VIRTUAL_ACTUATOR: efforts", "sm_take_encoders"),
+    Step("board", "bench", "VIRTUAL_ACTUATOR: efforts", "sm_tick_on_encoders"),
     Step("bench", "plant", "motors turn", "plant.advance"),
 )
 REPEATED = slice(10, 14)  # several times per period

@@ -276,7 +276,8 @@ def _with_banks(setup: Setup, generated: Stage, secret: Path, build: Path, *, po
     if (setup.port is not None and port) or (setup.port is None and setup.firmware.board == NATIVE.name):
         return setup
     _, other = firmware(setup.job, generated, building.Choices(NATIVE.name, secret), setup.key, build)
-    return replace(setup, firmware=other, port=None, rig=replace(setup.rig, board_id=None))
+    rig = replace(setup.rig, board_id=None)
+    return replace(setup, firmware=other, flashed=None, port=None, rig=rig)
 
 
 def own_key(folder: Path) -> Path:

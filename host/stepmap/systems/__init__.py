@@ -45,7 +45,7 @@ def maker(name: str) -> Callable[..., System]:
         found: Callable[..., System] = getattr(import_module(f"{__name__}.{name}"), name)
         return found
     if name not in _added():
-        near = did_you_mean(name, names())
+        near = did_you_mean(str(name), names())
         raise ModelError(f"no system is called {name!r}; {near}the catalog has {', '.join(names())}")
     entry = _added()[name]
     try:
