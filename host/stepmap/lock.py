@@ -22,7 +22,7 @@ _held: dict[Path, int] = {}  # by this process: a stage that is being made may m
 
 
 def _tell(text: str) -> None:
-    print(f"stepmap: note: {text}", file=sys.stderr, flush=True)
+    print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager

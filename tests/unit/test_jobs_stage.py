@@ -180,7 +180,7 @@ def test_one_process_makes_a_stage_and_the_other_finds_it(tmp_path: Path) -> Non
     second = work(tmp_path)
     assert second.stderr is not None
     waiting = second.stderr.readline()  # said while it waits: the first goes on only now
-    assert waiting == f"stepmap: note: waiting for process {first.pid}, which makes {tmp_path}/thing/make\n"
+    assert waiting == f"note: waiting for process {first.pid}, which makes {tmp_path}/thing/make\n"
     first.communicate("\n")
     assert second.communicate()[0] == "finds\n"
     assert (first.returncode, second.returncode) == (0, 0)
