@@ -16,9 +16,8 @@
 typedef struct sm_loop sm_loop; /* sm_loop.h */
 
 #define SM_AXES_STEP_US 1000U /* µs between motor loop steps, which the motor gains are made for */
-#define SM_AXES_DUE_US                                                                                                 \
-  750U                           /* µs after which the next one is due: a board that sleeps wakes up every millisecond,
-                                  * sometimes a little early */
+/* µs after which the next one is due: a board that sleeps wakes up every millisecond, sometimes a little early */
+#define SM_AXES_DUE_US 750U
 #define SM_AXES_CALIBRATIONS 64U /* measurements of a calibration: their mean has an eighth of the noise of one */
 
 extern const sm_motor_config sm_axes_config[SM_MOTORS];
@@ -32,7 +31,7 @@ typedef struct {
   uint32_t count;             /* measurements so far, 0 … SM_AXES_CALIBRATIONS */
 } sm_axes_calibration;
 
-/* Anybody may read it. sm_axes.c writes it, sm_tick.c the virtual encoders, sm_host.c the choice of motors. */
+/* Other files read it. sm_axes.c writes it, sm_tick.c the virtual encoders, sm_host.c the choice of motors. */
 typedef struct {
   sm_motor motors[SM_MOTORS];
   sm_axes_calibration calibration;

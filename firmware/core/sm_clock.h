@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Anybody may read it; sm_loop.c also lets virtual time pass when the host has gone silent. */
+/* Other files read it; sm_loop.c also lets virtual time pass when the host has gone silent. */
 typedef struct {
   uint32_t virtual_us; /* µs, virtual time; wraps. It starts where the board's clock was */
   uint32_t stamp_us;   /* µs, latest stamp of a message; only where is_stamped */

@@ -9,7 +9,7 @@
 
 typedef struct sm_loop sm_loop; /* sm_loop.h */
 
-/* Anybody may read it; only sm_host.c writes it. */
+/* Other files read it; only sm_host.c writes it. */
 typedef struct {
   mavlink_command_ack_t answers[SM_LINK_STREAMS]; /* to the last command of each sender */
   uint32_t evictions;                             /* answers that were given to another sender; counter, wraps */

@@ -3,7 +3,7 @@
  * Bytes go in, messages come out. The message tables and structures are mavgen's, the framing is not: every byte may
  * start a frame, so noise neither costs nor delays a frame that arrived whole. A header inside of a frame ends that
  * frame: no frame of the dialect holds one, so the outer frame was cut off or made to block others. So no byte is
- * parsed twice, and the work per byte is bounded whoever sent it.
+ * parsed twice, and the work per byte is bounded, with or without the key.
  *
  * A frame is accepted when its checksum and its signature are right, its timestamp is inside of the replay window
  * (newer than all before, also before the last reset), and it is addressed to this system or to all. Messages
@@ -61,7 +61,7 @@ typedef struct {
   uint8_t link;
 } sm_link_stream;
 
-/* Anybody may read `counts` and `pending`; only the functions below write. */
+/* Other files read `counts` and `pending`; only the functions below write. */
 typedef struct {
   sm_store *store;
   sm_link_output output;

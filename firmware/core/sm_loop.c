@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#define LINK_US 1000000U  /* µs without a message until the link counts as lost: five heartbeat periods of a host */
-#define GONE_US 30000000U /* µs; a host that holds up virtual time may think for long, but not for ever */
+#define LINK_US 1000000U      /* µs without a message until the link counts as lost: 30 measurements at 30 Hz */
+#define GONE_US 30000000U     /* µs; a host that holds up virtual time may think for long, but not for ever */
 #define FRAME_LATE_US 100000U /* µs beyond what the line takes for a frame, after which its rest will not come */
 #define RESTART_US 20000U     /* µs from the restart command to the restart, so that its answer still leaves */
 #define BITS_PER_BYTE 10U     /* on the line: a start bit, eight, a stop bit */

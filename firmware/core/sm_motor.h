@@ -11,7 +11,7 @@
  *     port_drive(axis, sm_motor_step(&m, &c, port_encoder(axis), dt_us));   always, also while off
  *
  * Every function is called from the main loop only; two calls for one motor must not interrupt each other. None of
- * them can fail, and numbers outside of the ranges given here are clamped. */
+ * them can fail: positions and times outside of these ranges are clamped. The configuration is trusted. */
 #ifndef SM_MOTOR_H
 #define SM_MOTOR_H
 
@@ -63,7 +63,7 @@ typedef enum {
   SM_MOTOR_BRAKE = 3 /* the target slows down evenly and stands */
 } sm_motor_mode;
 
-/* Anybody may read it; only the functions below write it. "Slope" is Q8 counts per µs with 20 fraction bits. */
+/* Other files read it; only the functions below write it. "Slope" is Q8 counts per µs with 20 fraction bits. */
 typedef struct {
   sm_motor_mode mode;
   sm_motor_fault fault;    /* sticky until start or reset; the effort is 0 meanwhile */

@@ -10,7 +10,7 @@
 
 typedef struct sm_loop sm_loop; /* sm_loop.h */
 
-/* Anybody may read it. sm_report.c writes it; faults and self_test_error are written where they occur. */
+/* Other files read it. sm_report.c writes it; faults and self_test_error are written where they occur. */
 typedef struct {
   const char *self_test_error; /* why the self-test failed; NULL where it passed */
   uint32_t heartbeat_us;       /* µs, board clock: last periodic heartbeat */

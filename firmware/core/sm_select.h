@@ -11,7 +11,7 @@
 #include "sm_schedule.h"
 #include "sm_store.h"
 
-/* Anybody may read it; only sm_select_schedule writes it. */
+/* Other files read it; only sm_select_schedule writes it. */
 typedef struct {
   sm_schedule schedule;        /* only where is_valid */
   uint8_t name[SM_STORE_NAME]; /* first bytes of its SHA-256; zeros without a schedule */

@@ -39,7 +39,7 @@ typedef struct {
   sm_store_slot slots[2]; /* content of slots A and B */
 } sm_store_record;
 
-/* Anybody may read it; only the functions below write it. */
+/* Other files read it; only the functions below write it. */
 typedef struct {
   sm_store_record current; /* what counts now */
   uint32_t log_records;    /* records that a log holds; 0 without logs */

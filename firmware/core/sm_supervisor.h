@@ -120,7 +120,7 @@ typedef struct {
  * stopped after 250 ms: 20 ms are left for the period of polls and for motors to settle. */
 extern const sm_supervisor_config sm_supervisor_defaults;
 
-/* Anybody may read it, for telemetry; only the functions below write it. Counters count up and wrap. */
+/* Other files read it, for telemetry; only the functions below write it. Counters count up and wrap. */
 typedef struct {
   const sm_supervisor_config *config;
   sm_state state;

@@ -17,7 +17,7 @@
 
 typedef struct sm_loop sm_loop; /* sm_loop.h */
 
-/* Filter and state feedback. Anybody may read it; written by sm_tick.c, and is_running also by sm_axes.c. */
+/* Filter and state feedback. Other files read it; written by sm_tick.c, and is_running also by sm_axes.c. */
 typedef struct {
   sm_controller controller;   /* filter, and the state feedback where measurements are not delayed */
   sm_real applied[SM_MOTORS]; /* commands of the last tick, after limits, in the command's format */
@@ -34,7 +34,7 @@ typedef struct {
   bool is_running;             /* since the last run command, until idle or fault: ticks advance the schedule */
 } sm_tick_control;
 
-/* When ticks are run. Anybody may read it; written by sm_tick.c, and where marked by sm_axes.c or sm_host.c. */
+/* When ticks are run. Other files read it; written by sm_tick.c, and where marked by sm_axes.c or sm_host.c. */
 typedef struct {
   uint32_t next_us;      /* µs, loop clock: next sample time, when the next measurement should come */
   uint32_t filter_count; /* measurements that next_us is the mean of, 0 … 24; 0 where it is a guess */
