@@ -12,6 +12,7 @@ import pytest
 from stepmap import figures as published
 from stepmap_hil.runs import folders as runs
 from tests.hil.commands import build_folder, command, run
+from tests.pages import near
 from tests.pil.built import ROOT
 
 
@@ -46,6 +47,19 @@ def as_documented(recording: Path, found: Any) -> None:
         assert float(within) - 1 < closed < float(within), name
     (count,) = re.findall(r"A tick of this job takes ([\d ]+) instructions at -Os", pages["README.md"])
     assert found["instructions_per_tick"] == pytest.approx(float(count.replace(" ", "")), rel=0.01)
+    first_screen(pages["README.md"], found)
+
+
+def first_screen(readme: str, found: Any) -> None:
+    """The four figures at the top of README.md; sizes depend a little on the compiler."""
+    ((closed, opened),) = re.findall(r"\*\*([\d.]+) mm\*\* RMS with feedback, (\d+) mm without", readme)
+    (count,) = re.findall(r"\*\*([\d ]+)\*\* instructions per 33-ms period", readme)
+    (flash,) = re.findall(r"\*\*(\d+) kB\*\* of flash", readme)
+    assert near(closed, 1e3 * found["closed_loop_rms_m"])
+    assert round(1e3 * found["open_loop_rms_m"]) == int(opened)
+    assert found["instructions_per_tick"] == pytest.approx(float(count.replace(" ", "")), rel=0.01)
+    assert found["flash_bytes"] == pytest.approx(1e3 * float(flash), rel=0.03)
+    assert found["bit_exact_with_host"] is True
 
 
 def test_a_frame_that_is_lost_while_the_board_calibrates(tmp_path: Path) -> None:
