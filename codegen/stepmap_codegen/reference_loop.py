@@ -1,4 +1,4 @@
-"""The board's twin on this computer: the integer model of a controller, tick by tick as the firmware's loop does it."""
+"""Bit-exact reference model: the integer model of a controller, tick by tick as the firmware's loop runs it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.model.program import BlockRole
 
 
-class Twin:
-    """Takes the measurements a board takes, and should say what the board says, bit for bit."""
+class ReferenceLoop:
+    """Estimates and commands of a board from its measurements, bit for bit."""
 
     def __init__(self, controller: Controller) -> None:
         if controller.formats is None:
@@ -26,26 +26,25 @@ class Twin:
         self.predict = self.program.block_of(BlockRole.PREDICT)
         self.channels, self.commands = self.program.of(Role.MEASUREMENT), self.program.of(Role.COMMAND)
         self.states, self.schedule = self.program.of(Role.STATE), self.program.of(Role.SCHEDULE)
-        self.low = [self._word(i, self.program.fields[i].low) for i in self.commands]
-        self.high = [self._word(i, self.program.fields[i].high) for i in self.commands]
+        self.low = [self._raw(i, self.program.fields[i].low) for i in self.commands]
+        self.high = [self._raw(i, self.program.fields[i].high) for i in self.commands]
         self.steps = [
-            min(round(self._step(k) * 2.0 ** self.formats.fields[i]), 2**31 - 1) for k, i in enumerate(self.commands)
+            min(round(self._max_step(k) * 2.0 ** self.formats.fields[i]), 2**31 - 1)
+            for k, i in enumerate(self.commands)
         ]
         self.applied = [self._first(i) for i in self.commands]
         self.issued = [list(self.applied) for _ in range(ahead(controller.late, self.program.period))]
         self.tick = 0
 
-    def take(
-        self, valid: int, words: Sequence[int], *, follow: bool, running: bool
-    ) -> tuple[list[int], list[int], int]:
-        """One tick: (estimate, command, channels taken) after it."""
+    def step(self, valid: int, raw: Sequence[int], *, follow: bool, running: bool) -> tuple[list[int], list[int], int]:
+        """(estimate, command, accepted channels) after one tick with the raw values of a measurement."""
         machine, program = self.machine, self.program
-        self._load(self.channels, words)
-        taken = 0
+        self._load(self.channels, raw)
+        accepted = 0
         for number, block in enumerate(program.blocks):
             if block.channel is not None:
                 if valid >> block.channel & 1 and self._update(number, block.channel):
-                    taken |= 1 << block.channel
+                    accepted |= 1 << block.channel
             elif block.role is BlockRole.PROJECTION:
                 machine.run(number)
         estimate = [machine.fields[i] for i in self.states]
@@ -59,14 +58,14 @@ class Twin:
                 self.applied[k] = 0
         self.issued.append(list(self.applied))
         self._predict(self.issued.pop(0))
-        return estimate, list(self.applied), taken
+        return estimate, list(self.applied), accepted
 
     def _update(self, number: int, bit: int) -> bool:
-        """Takes in a channel; False where the gate kept it out."""
+        """Runs the update of a channel; False where the gate rejected it."""
         return self.machine.run(number)
 
     def _law(self) -> None:
-        """That of where the commands since the measurement will have led."""
+        """State feedback from the state predicted with the commands that were issued since the sample."""
         fields, rows = self.machine.fields, self.controller.schedule.rows
         before = list(fields)
         for command in self.issued:
@@ -81,30 +80,30 @@ class Twin:
         self._load(self.commands, command)
         self.machine.run(self.predict)
 
-    def _load(self, fields: Sequence[int], words: Sequence[int]) -> None:
-        """Sets fields; more words than there are fields are ignored."""
-        for field, word in zip(fields, words, strict=False):
-            self.machine.fields[field] = word
+    def _load(self, fields: Sequence[int], raw: Sequence[int]) -> None:
+        """Sets fields; more raw values than there are fields are ignored."""
+        for field, value in zip(fields, raw, strict=False):
+            self.machine.fields[field] = value
 
     def _limited(self, k: int, wanted: int) -> int:
         inside = max(self.low[k], min(self.high[k], wanted))
         return max(self.applied[k] - self.steps[k], min(self.applied[k] + self.steps[k], inside))
 
-    def _step(self, k: int) -> float:
+    def _max_step(self, k: int) -> float:
         field = self.program.fields[self.commands[k]]
         if field.moves is not None:
             return self.controller.axes[k].speed * self.program.period
         return 2 * max(abs(field.low or 0.0), abs(field.high or 0.0))
 
-    def _word(self, field: int, value: float | None) -> int:
+    def _raw(self, field: int, value: float | None) -> int:
         return int(encode(np.array([value or 0.0]), [self.formats.fields[field]], 32)[0])
 
     def _first(self, field: int) -> int:
-        """Kinematic commands begin where the estimate is."""
+        """Kinematic commands begin at the estimate."""
         moves = self.program.fields[field].moves
         if moves is None:
             return 0
         state = self.states[moves[0]]
         right = self.formats.fields[state] - self.formats.fields[field]
-        word = self.machine.fields[state]
-        return (word + (1 << (right - 1))) >> right if right > 0 else word << -right
+        raw = self.machine.fields[state]
+        return (raw + (1 << (right - 1))) >> right if right > 0 else raw << -right

@@ -24,7 +24,7 @@ from stepmap_hil.report.summary import bit_exact
 from stepmap_hil.runs.log import Run
 from stepmap_hil.sensors.gaussian import Gaussian
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.upload import upload
 from tests.hil.rigs import rig
 from tests.pil.built import KEY
@@ -63,7 +63,7 @@ def resident() -> int:
 def main(ticks: int = HOUR, seed: int = 1) -> int:
     usual, rng, total = rig(), np.random.default_rng(seed), hashlib.sha256()
     made = replace(usual, settings=replace(usual.settings, substeps=4, jitter=0.0, latency=0.0))
-    words = Words.parse(made.controller.description())
+    words = SignalCodec.parse(made.controller.description())
     done, runs, ended, board_memory, begun = 0, 0, 0, 0, time.monotonic()
     noise = made.job.noise
     assert noise is not None

@@ -26,7 +26,7 @@ from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
 from stepmap_hil.report.summary import series, summarize
-from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Row
 from stepmap_hil.runs.mcap import read
 from stepmap_hil.sensors.gaussian import Gaussian
@@ -34,7 +34,7 @@ from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
 from tests.hil.commands import LONG, NewRuns, build_folder, command, running, started
 from tests.hil.rigs import quiet, rig
@@ -168,11 +168,11 @@ def test_ctrl_c_stops_a_robot_whose_line_is_cut_on_purpose(tmp_path: Path) -> No
     made = replace(rig(), faults=(Fault("cut", at=0.5, seconds=5.0),))
     seen: list[str] = []
 
-    class Impatient(Onlooker):
-        def event(self, at: float, text: str) -> None:
+    class Impatient(RunListener):
+        def on_event(self, at: float, text: str) -> None:
             seen.append(text)
 
-        def stops(self) -> bool:
+        def stop_requested(self) -> bool:
             if "fault: cut" in seen:
                 raise KeyboardInterrupt
             return False
@@ -215,7 +215,7 @@ def test_a_board_with_another_key() -> None:
 
 def test_a_board_with_another_model() -> None:
     made = rig()
-    words = replace(Words.parse(made.controller.description()), model=bytes(8))
+    words = replace(SignalCodec.parse(made.controller.description()), model=bytes(8))
     with made.board() as board, pytest.raises(ModelError, match="build and flash"):
         Session(Link(board.open(), KEY), words).connect()
 
@@ -224,9 +224,9 @@ def test_a_board_that_was_left_running_is_taken_over() -> None:
     made = rig(ticks=20)
     with made.board() as board:
         for _ in range(2):
-            session = Session(Link(board.open(), KEY), Words.parse(made.controller.description()))
+            session = Session(Link(board.open(), KEY), SignalCodec.parse(made.controller.description()))
             session.ready(session.connect())
-            z = session.words.encode("measurement", made.job.system.readings(made.job.pose))
+            z = session.codec.encode("measurement", made.job.system.readings(made.job.pose))
             session.calibrate(lambda z=z: (z, 15), [0, 0])  # type: ignore[misc]
             session.arm()
             session.encoders([0, 0])

@@ -19,7 +19,7 @@ import serial
 from stepmap_hil.report.summary import moving
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.mcap import read
-from stepmap_hil.runs.recording import story
+from stepmap_hil.runs.recording import read_run
 from tests.hil.commands import NewRuns, Started, build_folder, command, run, running, started
 from tests.hil.rigs import FAULTS
 from tests.pil.built import JOB, firmware
@@ -56,7 +56,7 @@ def test_a_sensor_that_is_unplugged_ends_the_run_safely(sensor: str, told: str, 
     # The run begins a third of a second after arming; its 30 ticks until 1 s, then the stop within the next period.
     assert events(recording)[:3] == ["armed", "running", "fault: unplugged"]
     assert events(recording)[-1] == "stopped"
-    whole = story(recording)
+    whole = read_run(recording)
     assert whole.closed.ended.startswith(told)
     assert [result.ok for result in whole.closed.results] == [True]
     assert sum(row.running and row.measured for row in whole.closed.rows) == 30
@@ -70,7 +70,7 @@ def test_a_run_may_be_longer_than_its_plan(built: Path) -> None:
     """After the end of the plan the mass goes on to rest at its set point."""
     code, _, complaints = run(command(built, "--seconds", "10.5", "--no-open-loop"))
     assert (code, complaints) == (0, "")
-    recording = story(built / "suspended_mass" / "bench" / "run.mcap")
+    recording = read_run(built / "suspended_mass" / "bench" / "run.mcap")
     rows = [row for row in recording.closed.rows if row.running]
     assert len(rows) == 315
     for row in rows[300:]:
@@ -214,7 +214,7 @@ def check_aborted(build: Path, code: int, complaints: str, why: str) -> None:
     assert code == 1
     assert f"error: the run ended early: the recording could not go on: {why}" in complaints
     assert "Traceback" not in complaints
-    left = story(build / "suspended_mass" / "aborted.mcap")
+    left = read_run(build / "suspended_mass" / "aborted.mcap")
     assert 10 < len(left.closed.rows) < 300
     assert left.closed.ended == "the recording ends here"
     last = runs.known(build / "suspended_mass" / "runs")[-1]

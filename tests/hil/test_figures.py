@@ -21,7 +21,7 @@ from stepmap_hil.report import write as results
 from stepmap_hil.report.summary import series, summarize
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.runs.recording import story
+from stepmap_hil.runs.recording import read_run
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import ROOT
 
@@ -77,7 +77,7 @@ def test_fig2_shows_the_set_point_of_the_paper(recording: Path) -> None:
 
 def test_fig4_shows_velocities(recording: Path) -> None:
     made = published.make("fig4", recording=recording)
-    told = story(recording)
+    told = read_run(recording)
     s = series(told.controller, told.closed)
     assert [axis.get_ylabel() for axis in made.figure.axes] == ["velocity of xr [m/s]", "velocity of r [m/s]"]
     for k, axis in enumerate(made.figure.axes):
@@ -91,7 +91,7 @@ def test_fig4_shows_velocities(recording: Path) -> None:
 
 def test_errors_are_those_of_the_summary_and_leave_out_what_was_not_seen(recording: Path) -> None:
     """A lost ball is sent as 0, which is no measurement."""
-    told = story(recording)
+    told = read_run(recording)
     s = series(told.controller, told.closed)
 
     def drawn(valid: np.ndarray) -> dict[str, np.ndarray]:  # type: ignore[type-arg]

@@ -24,7 +24,7 @@ from stepmap_hil.bench.replay import replay
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.report import write as results
 from stepmap_hil.runs.mcap import Entry, Recorder, name_of, read
-from stepmap_hil.runs.recording import story
+from stepmap_hil.runs.recording import read_run
 from stepmap_hil.runs.recording_checks import About
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import KEY, firmware, solution
@@ -105,7 +105,7 @@ def report(path: Path, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_recording_put_together_again_is_one(tmp_path: Path) -> None:
-    assert len(story(whole().write(tmp_path / "run.mcap")).closed.rows) == len(whole().of("/tick"))
+    assert len(read_run(whole().write(tmp_path / "run.mcap")).closed.rows) == len(whole().of("/tick"))
 
 
 JOBS = ["{tmp}/victim", "../victim", "..", ".", "", ".hidden", "-option", "a/b", "a\\b", "a\nb", "a\x1b[2Jb", "x" * 200]
@@ -117,7 +117,7 @@ def test_the_name_of_a_job_is_no_path(name: str, tmp_path: Path) -> None:
     victim.write_text("mine")
     path = whole().run(job=name.format(tmp=tmp_path)).write(tmp_path / "run.mcap")
     with pytest.raises(DamagedError, match="which no job can be"):
-        story(path)
+        read_run(path)
     assert victim.read_text() == "mine"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.mcap", "victim.toml"]
 
@@ -145,7 +145,7 @@ def test_names_of_attachments_are_no_paths(name: str, tmp_path: Path) -> None:
     parts = replace(whole(), attachments={**whole().attachments, name: b"owned"})
     folder = tmp_path / "here"
     folder.mkdir()
-    told = story(parts.write(folder / "run.mcap"))
+    told = read_run(parts.write(folder / "run.mcap"))
     assert told.closed.rows
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["run.mcap"]
 
@@ -161,7 +161,7 @@ def test_a_recorded_job_reads_no_file_of_this_computer(tmp_path: Path) -> None:
     for name in (str(secret), "/etc/passwd", "../formats.json"):
         parts = other_job(lambda text, name=name: f'{text}\n[codegen]\nformats = "{name}"\n')
         with pytest.raises(DamagedError, match=r"codegen.formats: no file '.*' came with it"):
-            story(parts.write(tmp_path / "run.mcap"))
+            read_run(parts.write(tmp_path / "run.mcap"))
 
 
 def test_a_recorded_job_names_no_module(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_recorded_job_names_no_module(tmp_path: Path) -> None:
     for name in ("evil", "os", "..evil", "_module", "__init__"):
         parts = other_job(lambda text, name=name: text.replace('name = "suspended_mass"', f'name = "{name}"', 1))
         with pytest.raises(DamagedError, match="no system is called"):
-            story(parts.write(tmp_path / "run.mcap"))
+            read_run(parts.write(tmp_path / "run.mcap"))
 
 
 def archive(**files: bytes) -> bytes:
@@ -240,7 +240,7 @@ def test_what_no_program_of_ours_wrote_is_refused(kind: str, tmp_path: Path) -> 
     made, told = DAMAGES[kind]
     path = made().write(tmp_path / "run.mcap")
     with pytest.raises(DamagedError, match=told) as error:
-        story(path)
+        read_run(path)
     assert str(path) in str(error.value)
 
 
@@ -323,7 +323,7 @@ def test_what_no_message_could_carry_is_not_replayed(tmp_path: Path) -> None:
     measured = next(k for k, entry in enumerate(whole().entries) if entry.content.get("kind") == "measurement")
     entries = list(whole().entries)
     entries[measured] = replace(entries[measured], content={**entries[measured].content, "words": [0] * 1000})
-    told = story(replace(whole(), entries=entries).write(tmp_path / "run.mcap"))
+    told = read_run(replace(whole(), entries=entries).write(tmp_path / "run.mcap"))
     with pytest.raises(DamagedError, match="what was recorded cannot have been sent"):
         replay(told, NativeBoard(firmware("native").program), KEY)
 

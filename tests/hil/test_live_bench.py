@@ -15,10 +15,10 @@ import pytest
 from stepmap_hil.bench.replay import _send_again
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.runs.mcap import read
-from stepmap_hil.runs.recording import story
+from stepmap_hil.runs.recording import read_run
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
 from stepmap_hil.wire.upload import upload
 from tests.hil.browser import CHROMIUM, Browser
@@ -30,7 +30,7 @@ from tests.processes import PATIENCE
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
 CHARTS = "[...document.querySelectorAll('.uplot canvas')].map(c => c.toDataURL())"
-EVENTS = "!!document.getElementById('events')?.innerText.includes('fault by hand: {}')"
+EVENTS = "!!document.getElementById('events')?.innerText.includes('fault by the operator: {}')"
 STATE = "document.getElementById('state')?.innerText"
 OVER = f"['done', 'stopped', 'fault', 'ended early'].includes({STATE})"
 
@@ -95,13 +95,15 @@ def seconds(browser: Browser) -> float:
 
 def state_after(recording: Path) -> str:
     """In which state a board is when it has got everything that was sent in a recording."""
-    told = story(recording)
+    told = read_run(recording)
     with NativeBoard(firmware("native").program) as board:
         link = Link(board.open(), KEY)
         link.connect()
         upload(link, told.controller.schedule.pack(), KEY)
         _send_again(told, link, board)
-        return dialect.word("STEPMAP_STATE", Session(link, Words.parse(told.controller.description())).state().state)
+        return dialect.word(
+            "STEPMAP_STATE", Session(link, SignalCodec.parse(told.controller.description())).state().state
+        )
 
 
 def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -> None:
@@ -129,7 +131,7 @@ def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -
     assert summary["ended"] == "stopped by the user"
     assert 0 < summary["ticks"] < 3600 * 30
     assert events[:2] == ["armed", "running"]
-    assert events[-2:] == ["fault by hand: jump", "stopped"]
+    assert events[-2:] == ["fault by the operator: jump", "stopped"]
     (result,) = summary["fault_results"]
     assert result["by_hand"]
     assert "jump" in said

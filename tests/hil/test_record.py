@@ -18,7 +18,7 @@ from stepmap_hil.bench.replay import replay
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.report import write as results
 from stepmap_hil.runs.mcap import Recorder, read
-from stepmap_hil.runs.recording import Story, story
+from stepmap_hil.runs.recording import RecordedRun, read_run
 from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import KEY, ROOT, firmware
 from tests.processes import run_python
@@ -45,16 +45,16 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(recording: Path) -> Story:
-    return story(recording)
+def told(recording: Path) -> RecordedRun:
+    return read_run(recording)
 
 
-def test_it_says_which_board_it_was(recording: Path, told: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_which_board_it_was(recording: Path, told: RecordedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(bytes.fromhex(told.closed.board_id)) == 12
     older = read(recording)
     del older.about["board"]  # as versions before wrote them: rows and raw values are the same
     monkeypatch.setattr("stepmap_hil.runs.recording.read", lambda path: older)
-    assert story(recording).closed.board_id == ""
+    assert read_run(recording).closed.board_id == ""
 
 
 def test_any_reader_opens_it(recording: Path) -> None:
@@ -72,14 +72,14 @@ def test_any_reader_opens_it(recording: Path) -> None:
         assert [a.name for a in reader.iter_attachments()] == ["job.toml", "solution.npz"]
 
 
-def test_a_replay_gives_the_same_bits(told: Story) -> None:
+def test_a_replay_gives_the_same_bits(told: RecordedRun) -> None:
     found = replay(told, NativeBoard(firmware("native").program), KEY)
     assert found.first == ""
     assert found.ticks == found.equal == len(told.closed.rows) > 60
-    assert found.twin is True
+    assert found.reference_equal is True
 
 
-def test_a_replay_notices_one_other_bit(told: Story) -> None:
+def test_a_replay_notices_one_other_bit(told: RecordedRun) -> None:
     k = next(i for i, sent in enumerate(told.sent) if sent["kind"] == "measurement" and sent["sequence"] == 100)
     words = list(told.sent[k]["words"])
     words[0] ^= 1 << 14
@@ -91,12 +91,12 @@ def test_a_replay_notices_one_other_bit(told: Story) -> None:
 
 @pytest.mark.parametrize("name", ["reset", "noisy_line"])
 def test_runs_with_faults_replay_too(name: str, tmp_path: Path) -> None:
-    found = replay(story(record(tmp_path, name, 45)), NativeBoard(firmware("native").program), KEY)
+    found = replay(read_run(record(tmp_path, name, 45)), NativeBoard(firmware("native").program), KEY)
     assert found.first == ""
     assert found.equal == found.ticks > 30
 
 
-def test_a_report_needs_nothing_but_the_recording(recording: Path, told: Story, tmp_path: Path) -> None:
+def test_a_report_needs_nothing_but_the_recording(recording: Path, told: RecordedRun, tmp_path: Path) -> None:
     summary = results.write(tmp_path, told.controller, told.closed, told.opened, told.facts)
     assert summary["digest"] == (recording.parent / "digest").read_text()
     assert summary["bit_exact_with_host"] is True
@@ -115,7 +115,7 @@ def test_what_is_left_of_a_cut_file_is_read(part: float, recording: Path, tmp_pa
     entries, all_of_them = read(cut).entries, read(recording).entries
     assert 0 < len(entries) <= len(all_of_them)
     assert entries == all_of_them[: len(entries)]
-    assert story(cut).closed.ended == "the recording ends here"
+    assert read_run(cut).closed.ended == "the recording ends here"
 
 
 @pytest.mark.parametrize("seed", range(1, 12, 2))
@@ -128,13 +128,13 @@ def test_a_damaged_file_is_read_as_far_as_it_is_whole_or_refused(seed: int, reco
     damaged = tmp_path / "damaged.mcap"
     damaged.write_bytes(content)
     try:
-        rows = len(story(damaged).closed.rows)
+        rows = len(read_run(damaged).closed.rows)
     except (ModelError, DamagedError) as error:
         rows, said = 0, str(error)
     else:
         said = str(damaged)
     assert str(damaged) in said
-    assert rows <= len(story(recording).closed.rows)
+    assert rows <= len(read_run(recording).closed.rows)
 
 
 @pytest.mark.parametrize("content", [b"", b"no recording", b"\x89MCAP0\r\n"])
@@ -176,7 +176,7 @@ def test_a_full_disk_ends_the_run_safely(tmp_path: Path) -> None:
     assert event == "stopped"
     assert ended == "the recording could not go on: File too large"
     assert 10 < int(rows) < 120
-    left = story(path)
+    left = read_run(path)
     assert 10 < len(left.closed.rows) <= int(rows)
     assert left.closed.ended == "the recording ends here"
 

@@ -1,4 +1,4 @@
-"""Rig files, the room they give a robot, and the calibration of their camera."""
+"""Rig files, the workspace they give a robot, and the calibration of their camera."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stepmap.errors import JobError
 from stepmap_hil.depth import Background, Camera, CameraError, Recorder, Renderer, Scene, look
 from stepmap_hil.depth import calibration_file as camera_table
 from stepmap_hil.depth.calibrate import Calibration
-from stepmap_hil.rig.file import RigFile, Room, read_rig, replace_camera, write_rig
-from stepmap_hil.sensors.kinect_live import KinectEye, read_background, write_background
+from stepmap_hil.rig.file import RigFile, Workspace, read_rig, replace_camera, write_rig
+from stepmap_hil.sensors.kinect_live import LiveKinect, read_background, write_background
 from tests.hil.rigs import rig
 from tests.pil.built import ROOT
 
@@ -52,7 +52,7 @@ def test_paths_are_beside_the_file(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("[rig]\nporf = 1\n", ":2: rig.porf: no key is called 'porf'; did you mean 'port'"),
-        ("[room]\n", "no key is called 'room'"),
+        ("[workspace]\n", "no key is called 'workspace'"),
         ('[rig]\nplant = "real"\n', "'port' is missing"),
         (
             '[rig]\nplant = "real"\nport = "x"\nkey = "k"\n',
@@ -81,7 +81,7 @@ def test_the_example_lacks_only_its_calibration() -> None:
     made = read_rig(file, calibrated=False)
     assert made.real
     assert made.countdown == 5
-    Room(made, NAMES).require(rig().controller)  # the main job fits
+    Workspace(made, NAMES).require(rig().controller)  # the main job fits
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -104,22 +104,22 @@ def test_another_camera_leaves_the_rest(tmp_path: Path) -> None:
     assert replace_camera(made, WHOLE, "new.npz") == made
 
 
-# The room
+# The workspace
 
 
 def test_a_plan_that_leaves_the_room_is_refused() -> None:
     made = RigFile(Path("rig.toml"), limits={"xm": (-0.3, 0.3)})
     with pytest.raises(JobError, match=r"limits\.xm: the plan goes to -?0\.3\d+ at \d\.\d+ s"):
-        Room(made, NAMES).require(rig().controller)
+        Workspace(made, NAMES).require(rig().controller)
     with pytest.raises(JobError, match="no coordinate is called 'xx'; there are xm"):
-        Room(RigFile(Path("rig.toml"), limits={"xx": (0, 1)}), NAMES)
+        Workspace(RigFile(Path("rig.toml"), limits={"xx": (0, 1)}), NAMES)
 
 
 def test_who_has_left_the_room() -> None:
-    room = Room(RigFile(limits={"r": (0.2, 0.8)}), NAMES)
-    assert room.left(np.array([9.0, 9.0, 9.0, 0.5])) is None
-    assert room.left(np.array([0.0, 0.0, 0.0, 0.9])) == "r is 0.900, and its limits are 0.2 to 0.8"
-    assert room.left(np.array([0.0, 0.0, 0.0, np.nan])) is not None
+    workspace = Workspace(RigFile(limits={"r": (0.2, 0.8)}), NAMES)
+    assert workspace.violation(np.array([9.0, 9.0, 9.0, 0.5])) is None
+    assert workspace.violation(np.array([0.0, 0.0, 0.0, 0.9])) == "r is 0.900, and its limits are 0.2 to 0.8"
+    assert workspace.violation(np.array([0.0, 0.0, 0.0, np.nan])) is not None
 
 
 # The camera
@@ -145,7 +145,7 @@ def test_a_kinect_that_is_not_there(tmp_path: Path) -> None:
     write_background(Background.learn(Renderer(seed=1).empty(6), Camera()), tmp_path / "b.npz")
     made = RigFile(tmp_path / "rig.toml", background=tmp_path / "b.npz", recording=tmp_path / "nothing")
     with pytest.raises(CameraError, match="is no recording"):
-        KinectEye(made, rig().job)
+        LiveKinect(made, rig().job)
 
 
 def film(folder: Path, renderer: Renderer, ball: tuple[float, ...] | None, first: int) -> None:

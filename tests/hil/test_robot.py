@@ -19,7 +19,7 @@ import pytest
 from stepmap_hil.bench import replay as replaying
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.runs.mcap import read
-from stepmap_hil.runs.recording import story
+from stepmap_hil.runs.recording import read_run
 from tests.hil.commands import NewRuns, build_folder
 from tests.pil.built import JOB, KEY, ROOT, firmware
 from tests.processes import PATIENCE, heed_signals, wait_for
@@ -129,7 +129,7 @@ def test_a_run_with_nobody_there(ran: Ran) -> None:
 @pytest.mark.realtime
 def test_its_recording_is_replayed_bit_for_bit(ran: Ran) -> None:
     """All ticks, those too that the board did by its own clock where no measurement came; one other bit is noticed."""
-    told = story(ran.folder / "run.mcap")
+    told = read_run(ran.folder / "run.mcap")
     rows = told.closed.rows
     found = replaying.replay(told, NativeBoard(firmware("native").program), KEY)
     assert found.first == ""

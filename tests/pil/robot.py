@@ -14,7 +14,7 @@ from stepmap_hil.boards.base import Board
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
 from tests.pil.built import KEY, job, solution
 
@@ -25,8 +25,8 @@ Measured = tuple[list[int], int]  # words, valid channels
 
 
 @cache
-def words() -> Words:
-    return Words.parse(solution()[1].description())
+def words() -> SignalCodec:
+    return SignalCodec.parse(solution()[1].description())
 
 
 @cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from stepmap_codegen.reference_loop import Twin
+from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.wire.dialect import value
 from tests.pil.built import board, firmware, solution
 from tests.pil.robot import Robot, at_start, recorded
@@ -45,10 +45,10 @@ def run(name: str) -> Said:
 
 def expected() -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], list[int]]:
     """The same in the integer model."""
-    twin = Twin(solution()[1])
+    reference = ReferenceLoop(solution()[1])
     z, valid = at_start()
-    twin.take(valid, z, follow=False, running=False)
-    rows = [twin.take(valid, z, follow=True, running=True) for z, valid in recorded(TICKS)]
+    reference.step(valid, z, follow=False, running=False)
+    rows = [reference.step(valid, z, follow=True, running=True) for z, valid in recorded(TICKS)]
     return [tuple(r[0]) for r in rows], [tuple(r[1]) for r in rows], [r[2] for r in rows]
 
 

@@ -413,7 +413,7 @@ def test_monitor_shows_the_state_in_words(port: str) -> None:
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines[0] == "idle: the self-test passed"
-    for text in ("why", "model", "not calibrated", "heard here", "nothing lost"):
+    for text in ("why", "model", "not calibrated", "received here", "nothing lost"):
         assert text in result.output
 
 

@@ -1,5 +1,5 @@
-"""A robot that is not there: its board is a process on a pseudo terminal, its mechanism is simulated by the clock, and
-a Kinect's frames are rendered and handed to fakenect. Seen from its rig file it is a real one.
+"""An emulated robot: its board is a process on a pseudo terminal, its mechanism is simulated in real time, and frames
+of a Kinect are rendered and given to fakenect. Its rig file is that of a real robot.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from stepmap_hil.sensors.kinect_rendered import BALL, ROBOT, require_channels
 
 MOTORS = NATIVE.motors  # the pins (firmware/port/native/motors.c): whether enabled, efforts, counts
 STEP = 0.001  # s, of the simulation and its motors
-MOST = 4  # steps that are made up for at once; in between the board has its say
+MAX_STEPS = 4  # of the simulation per call; the board runs between calls
 BEHIND = 0.1  # s that the simulation makes up for; of more it forgets
 FRAME = 1 / 30  # s
 FILES = 16  # frames whose files are kept for a driver that is late
 LATENCY = 0.01  # s from where things are to a frame of them: what rendering takes
-PATIENCE = 5.0  # s for the board to say where it is
+TIMEOUT_S = 5.0  # for the board to report its port
 
 
 class EmulatedRobot:
@@ -57,7 +57,7 @@ class EmulatedRobot:
         require_channels(job)
         self.job, self.controller, self.firmware, self.key, self.seed = job, controller, firmware, key, seed
         self._settings = settings
-        self._moved = False  # since somebody put it there
+        self._moved = False  # since it was put at its start
         self._put_at_start()
         self._names = list(self.plant.system.frame_names)
         self._folder: Path | None = None
@@ -66,7 +66,7 @@ class EmulatedRobot:
         self._then = self._shown_at = 0.0
 
     def _put_at_start(self) -> None:
-        """As somebody does after a run, once the motors are off. Encoders do not notice: they are calibrated anew."""
+        """Puts the robot at its start, as an operator does after a run. Encoders go on: they are calibrated anew."""
         before = self._counts() if self._moved else [0] * MOTORS
         self.plant = Plant(self.job, self.controller.axes, self._settings.plant)
         self._moved = False
@@ -110,11 +110,11 @@ class EmulatedRobot:
     def port(self) -> str:
         """The board's serial port."""
         child = self._child
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_S
         while child is not None and time.monotonic() < deadline:
-            words = child.log().split()
-            if words and words[0].startswith("/dev/"):
-                return words[0]
+            output = child.log().split()
+            if output and output[0].startswith("/dev/"):
+                return output[0]
             if child.exit_code is not None:
                 raise child.ended()
             time.sleep(0.01)
@@ -137,7 +137,7 @@ class EmulatedRobot:
             raise self._child.ended()
         now = time.monotonic()
         self._then = max(self._then, now - BEHIND)
-        for _ in range(MOST):
+        for _ in range(MAX_STEPS):
             if self._then + STEP <= now:
                 self._step()
         self._turn_encoders()
@@ -171,14 +171,14 @@ class EmulatedRobot:
             self._place[3 * k : 3 * k + 3] = [float(v) for v in where[self._names.index(name)]]
 
     def run(self, goes_on: Callable[[], bool]) -> None:
-        """Advances as long as someone wants it."""
+        """Advances while ``goes_on`` returns true."""
         while goes_on():
             time.sleep(self.advance())
 
     def _close(self) -> None:
         if self._camera is not None and self._camera.pid is not None:  # has been started
             self._camera.terminate()
-            self._camera.join(PATIENCE)
+            self._camera.join(TIMEOUT_S)
             self._camera.kill()
             self._camera.join()
         if self._child is not None:
@@ -216,7 +216,7 @@ def _film(folder: Path, place: Any, seed: int, parent: int) -> None:
 
 
 class _Feed:
-    """Frames for whoever reads the folder; its index is a pipe."""
+    """Frames for the driver that reads the folder; its index is a pipe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

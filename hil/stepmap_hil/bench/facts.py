@@ -1,4 +1,4 @@
-"""What a summary says about the firmware, and about how a job was run."""
+"""Facts of a summary: the firmware, and how the job was run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepmap_hil.firmware.instruction_count import instructions
 
 
 def facts(setup: Setup, scratch: Path) -> dict[str, Any]:
-    """What the summary says about the firmware, and about how it was run."""
+    """Entries of the summary about the firmware, and about how it was run."""
     return {
         **early_facts(setup),
         "instructions_per_tick": instructions(setup.controller, setup.firmware.board, scratch),

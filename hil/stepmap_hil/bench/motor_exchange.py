@@ -17,12 +17,12 @@ class MotorExchange:
         self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
 
     def counts(self) -> list[int]:
-        """Encoder counts as the board is told them."""
+        """Encoder counts as they are sent, with injected faults."""
         counts = self.plant.counts
         return counts if self.injector is None else self.injector.count(counts, self.plant.nf)
 
     def exchange(self) -> None:
-        """Sends encoder counts and takes the efforts in answer; motors of a board that is silent have no power."""
+        """Sends encoder counts and takes the efforts in answer; without an answer the motors have no power."""
         ask = self.session.encoders if self.answers else self.session.ask_encoders
         self._efforts = ask(self.counts()) or self._without_power
 

@@ -17,21 +17,21 @@ ENTER = "\r\n"
 
 
 class Operator(Protocol):
-    """Someone who can say no."""
+    """The person beside a robot, who agrees before it moves and can stop it."""
 
-    def tell(self, text: str) -> None: ...
+    def report(self, text: str) -> None: ...
 
-    def agrees(self, question: str) -> bool:
+    def confirms(self, question: str) -> bool:
         """Waits for an answer."""
         ...
 
-    def objects(self) -> bool:
+    def stop_requested(self) -> bool:
         """Whether a key was pressed since the last call; does not wait."""
         ...
 
 
 class Terminal:
-    """Someone at the keyboard of this program. Keys are taken as they are pressed, without Enter, and not shown."""
+    """An operator at the keyboard of this program. Keys are taken as they are pressed, without Enter, and not shown."""
 
     def __init__(self) -> None:
         if sys.stdin is None or not sys.stdin.isatty():
@@ -52,23 +52,23 @@ class Terminal:
         termios.tcflush(self._keyboard, termios.TCIFLUSH)
         termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._before)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         print(printable(text), file=sys.stderr, flush=True)
 
-    def agrees(self, question: str) -> bool:
-        termios.tcflush(self._keyboard, termios.TCIFLUSH)  # what was pressed before the question is no answer to it
-        self.tell(f"{question} Press Enter to go on, any other key to leave.")
+    def confirms(self, question: str) -> bool:
+        termios.tcflush(self._keyboard, termios.TCIFLUSH)  # keys pressed before the question are no answer
+        self.report(f"{question} Press Enter to go on, any other key to leave.")
         return os.read(self._keyboard, 1).decode(errors="replace") in ENTER
 
-    def objects(self) -> bool:
+    def stop_requested(self) -> bool:
         if not select.select([self._keyboard], [], [], 0.0)[0]:
             return False
-        os.read(self._keyboard, 1024)  # the end of the input counts too: nobody is there any more
+        os.read(self._keyboard, 1024)  # the end of the input counts, too: the operator is gone
         return True
 
 
 class Unattended:
-    """Nobody: a limit switch, a rehearsal with an emulated robot."""
+    """No operator: a limit switch or a rehearsal with an emulated robot takes the place."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,11 +78,11 @@ class Unattended:
     ) -> None:
         return None
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         print(printable(text), file=sys.stderr, flush=True)
 
-    def agrees(self, question: str) -> bool:
+    def confirms(self, question: str) -> bool:
         return True
 
-    def objects(self) -> bool:
+    def stop_requested(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""Time that matters: a process that runs by the clock goes before others, where the system lets it."""
+"""Priority of processes that run in real time, where the system permits it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A run with a real robot: its board turns the motors, a Kinect watches, someone stands beside it.
+"""A run with a real robot: its board turns the motors, a Kinect measures, an operator stands beside it.
 
-Nothing moves before someone agrees. From arming to the end any key stops the robot, as do an error, Ctrl-C, a robot
-that leaves its room, and the board itself when it sees nothing for 250 ms.
+Nothing moves before the operator agrees. From arming to the end any key stops the robot, as do an error, Ctrl-C, a
+robot that leaves its limits, and the board itself when it gets no measurement for 250 ms.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
 from stepmap_hil.bench.operator import Operator
-from stepmap_hil.bench.sequencer import Conductor
+from stepmap_hil.bench.sequencer import RunSequencer
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.runs.fault_verdict import MOVING
-from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.sensors.measurement import Measurement
@@ -27,47 +27,47 @@ from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason, explain
-from stepmap_hil.wire.session import PATIENCE
+from stepmap_hil.wire.session import TIMEOUT_S
 
-SLICE = 0.005  # s that a frame is waited for before keys and the board are heard
-LOOK = 15  # frames that are looked at before anything moves
-FAR = 5.0  # standard deviations of the first estimate that the mechanism may be from where the plan begins
-CALIBRATING = 10.0  # s until a board that does not calibrate is given up
-KEPT = 64  # measurements whose answers are waited for
+POLL_S = 0.005  # that a frame is waited for before keys and telemetry are read
+START_FRAMES = 15  # by which the start is checked before anything moves
+MAX_START_SIGMAS = 5.0  # standard deviations of the first estimate from the start of the nominal trajectory
+CALIBRATION_TIMEOUT_S = 10.0
+MAX_UNANSWERED = 64  # measurements whose answers are waited for
 
 ARMED = dialect.value("STEPMAP_STATE_ARMED")
 
 
-class Eye(Protocol):
-    """Whatever watches the robot."""
+class MeasuringCamera(Protocol):
+    """Frames of the robot as measurements."""
 
     def next(self, timeout: float) -> Measurement | None: ...
 
 
 class ObjectionError(LinkError):
-    """Someone pressed a key before the run."""
+    """The operator stopped before the run."""
 
 
-class RobotRun(Conductor):
+class RobotRun(RunSequencer):
     """One robot, one run."""
 
     def __init__(
         self,
         setup: Setup,
         link: Link,
-        eye: Eye,
+        camera: MeasuringCamera,
         operator: Operator,
         *,
         recorder: Recorder | None = None,
-        onlooker: Onlooker | None = None,
+        listener: RunListener | None = None,
     ) -> None:
         run = Run(setup.job.name, setup.firmware.board, "realtime", plant="real")
-        super().__init__(setup, link, run, options=(), recorder=recorder, onlooker=onlooker)
-        self.eye, self.operator, self.room = eye, operator, setup.room()
+        super().__init__(setup, link, run, options=(), recorder=recorder, listener=listener)
+        self.camera, self.operator, self.workspace = camera, operator, setup.workspace()
         step = setup.controller.plant.step
         self._nq = step.nd + step.nk
         self._begun = time.monotonic()
-        self._pending: dict[int, Measurement] = {}  # by sequence
+        self._unanswered: dict[int, Measurement] = {}  # by sequence
         self._last_frame: float | None = None
 
     @property
@@ -78,61 +78,63 @@ class RobotRun(Conductor):
     # Before the run
 
     def prepare(self, countdown: float) -> None:
-        """Looks whether the robot stands where the plan begins, asks, calibrates, arms and counts down."""
+        """Checks that the robot stands at the start, asks the operator, calibrates, arms and counts down."""
         self.session.ready(self.session.connect())
         self.session.require_schedule(self.session.state())
-        self._require_start(self._look())
-        if not self.operator.agrees("The robot is about to be armed: keep clear of it. From then on any key stops it."):
+        self._require_start(self._start_measurements())
+        if not self.operator.confirms(
+            "The robot is about to be armed: keep clear of it. From then on any key stops it."
+        ):
             raise ObjectionError("left before the robot was armed: nothing has moved")
         self.moved = True
         self._calibrate()
-        self._pending.clear()  # what calibrates makes no tick
+        self._unanswered.clear()  # measurements of the calibration make no tick
         self.session.arm()
         self.event("armed")
-        self.operator.tell("armed. ANY KEY STOPS THE ROBOT")
-        end, told = self.time + countdown, 0
+        self.operator.report("armed. ANY KEY STOPS THE ROBOT")
+        end, shown = self.time + countdown, 0
         while (left := end - self.time) > 0:
-            if told != int(np.ceil(left)):
-                told = int(np.ceil(left))
-                self.operator.tell(f"{told} …")
-            self.turn(running=False)
-            self._heed_operator()
+            if shown != int(np.ceil(left)):
+                shown = int(np.ceil(left))
+                self.operator.report(f"{shown} …")
+            self.cycle(running=False)
+            self._require_no_stop()
 
-    def _heed_operator(self) -> None:
-        if self.operator.objects() or self.onlooker.stops():
+    def _require_no_stop(self) -> None:
+        if self.operator.stop_requested() or self.listener.stop_requested():
             self.session.stop()
             self.moved = False
             self.event("stopped")
             raise ObjectionError(f"{STOPPED} before the run began")
 
-    def _look(self) -> list[Measurement]:
+    def _start_measurements(self) -> list[Measurement]:
         seen: list[Measurement] = []
-        while len(seen) < LOOK:
-            measurement = self.eye.next(1.0)
+        while len(seen) < START_FRAMES:
+            measurement = self.camera.next(1.0)
             if measurement is None:
                 raise LinkError("the Kinect sends no frames: check its plugs, then try again")
             seen.append(measurement)
         return seen
 
     def _require_start(self, seen: Sequence[Measurement]) -> None:
-        """Raises where a channel is not seen, or is far from where the plan begins."""
+        """Raises where a channel is not seen, or is far from the start of the nominal trajectory."""
         begin = np.asarray(self.job.system.readings(self.job.pose), dtype=float)
-        allowed = FAR * self._start_spread(begin)
-        far = []
-        for k, name in enumerate(self.words.names("measurement")):
+        allowed = MAX_START_SIGMAS * self._start_sigma(begin)
+        away = []
+        for k, name in enumerate(self.codec.names("measurement")):
             values = [one.z[k] for one in seen if one.valid >> k & 1]
             if 2 * len(values) < len(seen):
                 raise LinkError(
                     f"{name} is seen in {len(values)} of {len(seen)} frames: is anything before the camera?"
                 )
             if abs(np.median(values) - begin[k]) > allowed[k]:
-                far.append(f"{name} is at {np.median(values):.3f}, not {begin[k]:.3f}")
-        if far:
+                away.append(f"{name} is at {np.median(values):.3f}, not {begin[k]:.3f}")
+        if away:
             raise LinkError(
-                f"the robot is not where the plan begins: {'; '.join(far)}. Move it there, then start again"
+                f"the robot is not where the plan begins: {'; '.join(away)}. Move it there, then start again"
             )
 
-    def _start_spread(self, begin: Array) -> Array:
+    def _start_sigma(self, begin: Array) -> Array:
         """Standard deviations of measurements at the start: of the first estimate, and of the measurement itself."""
         noise, system = self.job.noise, self.job.system
         if noise is None:
@@ -145,32 +147,34 @@ class RobotRun(Conductor):
 
     def _calibrate(self) -> None:
         self.session.command("calibrate")
-        self.operator.tell("calibrating: nothing moves yet")
-        busy, deadline = dialect.value("STEPMAP_STATE_CALIBRATING"), self.time + CALIBRATING
-        beat: Message | None = None
-        self.session.told()
-        while beat is None or beat.state == busy:
-            self.turn(running=False)
-            self._heed_operator()
-            beat = self.session.told() or beat
+        self.operator.report("calibrating: nothing moves yet")
+        busy, deadline = dialect.value("STEPMAP_STATE_CALIBRATING"), self.time + CALIBRATION_TIMEOUT_S
+        heartbeat: Message | None = None
+        self.session.last_heartbeat()
+        while heartbeat is None or heartbeat.state == busy:
+            self.cycle(running=False)
+            self._require_no_stop()
+            heartbeat = self.session.last_heartbeat() or heartbeat
             if self.time > deadline:
-                raise LinkError(f"the board did not calibrate within {CALIBRATING:g} s: does it get measurements?")
-        if not beat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
-            raise LinkError(f"the board could not calibrate: {explain(beat.reason)}")
+                raise LinkError(
+                    f"the board did not calibrate within {CALIBRATION_TIMEOUT_S:g} s: does it get measurements?"
+                )
+        if not heartbeat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
+            raise LinkError(f"the board could not calibrate: {explain(heartbeat.reason)}")
 
     # The run
 
     def go(self, ticks: int, watch: Watch | None = None) -> Run:
         """Runs the schedule for some ticks, then stops."""
         self.session.run()
-        self.session.told()
+        self.session.last_heartbeat()
         self.event("running")
-        self.operator.tell("running. ANY KEY STOPS THE ROBOT")
-        quiet = self.time
+        self.operator.report("running. ANY KEY STOPS THE ROBOT")
+        last_tick = self.time
         while not self.run.ended:
-            rows = self.turn(running=True)
-            quiet = self.time if rows else quiet
-            self.run.ended = self._why(rows, quiet, watch)
+            rows = self.cycle(running=True)
+            last_tick = self.time if rows else last_tick
+            self.run.ended = self._end_reason(rows, last_tick, watch)
             if rows and rows[-1].tick + 1 >= ticks:
                 break
         self.session.stop()
@@ -178,51 +182,51 @@ class RobotRun(Conductor):
         self.event("stopped")
         return self.run
 
-    def _why(self, rows: Sequence[Row], quiet: float, watch: Watch | None) -> str:
-        """Why the run must end now; empty where it need not."""
-        if self.operator.objects() or self.onlooker.stops():
+    def _end_reason(self, rows: Sequence[Row], last_tick: float, watch: Watch | None) -> str:
+        """Why the run must end now; empty while it goes on."""
+        if self.operator.stop_requested() or self.listener.stop_requested():
             return STOPPED
-        if self.time - quiet > PATIENCE:
-            return f"the board said nothing for {PATIENCE:g} s"
+        if self.time - last_tick > TIMEOUT_S:
+            return f"the board said nothing for {TIMEOUT_S:g} s"
         if self.recording_ended():
             return self.recording_ended()
-        beat = self.session.told()
-        if beat is not None and beat.state not in MOVING:
-            state, reason = dialect.word("STEPMAP_STATE", beat.state), Reason(beat.reason)
+        heartbeat = self.session.last_heartbeat()
+        if heartbeat is not None and heartbeat.state not in MOVING:
+            state, reason = dialect.word("STEPMAP_STATE", heartbeat.state), Reason(heartbeat.reason)
             self.run.stop = Stop(state, reason.name.lower(), self.time)
             return f"{state}: {EXPLANATIONS[reason].meaning}"
         for row in rows:
-            outside = self.room.left(np.asarray(row.coordinates))
+            outside = self.workspace.violation(np.asarray(row.coordinates))
             if outside is not None:
                 return f"the robot left its room: {outside}"
             if watch is not None and not watch(row):
                 return STOPPED
         return ""
 
-    def turn(self, *, running: bool) -> list[Row]:
-        """Sends a measurement if a frame has come, and hears what the board says."""
-        found = self.eye.next(SLICE)
+    def cycle(self, *, running: bool) -> list[Row]:
+        """Sends a measurement if a frame has come; the ticks that the board has reported since the last call."""
+        found = self.camera.next(POLL_S)
         if found is not None:
             self.session.stamp_us = round(self.time * 1e6) & 0xFFFFFFFF
             age = time.monotonic() - found.time
-            sent = replace(found.encoded(self.words), time=found.time - self._begun, age=age)
+            sent = replace(found.encoded(self.codec), time=found.time - self._begun, age=age)
             self.session.measure(sent.raw, sent.valid, sent.age)
-            self._pending[self.session.sequence] = sent
+            self._unanswered[self.session.sequence] = sent
             if running:
                 self.run.misses += sent.skipped
-            for old in [number for number in self._pending if number <= self.session.sequence - KEPT]:
-                del self._pending[old]
+            for old in [number for number in self._unanswered if number <= self.session.sequence - MAX_UNANSWERED]:
+                del self._unanswered[old]
                 self.run.misses += running
-        return [self._keep(message, running) for message in self.session.ticks()]
+        return [self._log_tick(message, running) for message in self.session.ticks()]
 
-    # What is kept
+    # The log
 
-    def _keep(self, message: Message, running: bool) -> Row:
-        """A tick as the board told it; where the plant is, nobody knows better than its estimate."""
-        sent = self._pending.pop(message.sequence, None)
-        running = running and message.state != ARMED  # one may have been on its way before the board heard "run"
-        estimate = self.words.decode("estimate", message.estimate[: len(self.words.fields["estimate"])])
-        nz = len(self.words.fields["measurement"])
+    def _log_tick(self, message: Message, running: bool) -> Row:
+        """Logs a tick; the estimate stands for the coordinates of the plant, which are not known."""
+        sent = self._unanswered.pop(message.sequence, None)
+        running = running and message.state != ARMED  # the board may have sent it before it received "run"
+        estimate = self.codec.decode("estimate", message.estimate[: len(self.codec.fields["estimate"])])
+        nz = len(self.codec.fields["measurement"])
         seen = Measurement(np.zeros(nz), 0, raw=(0,) * nz) if sent is None else self._answered(sent)
         seen = replace(seen, truth=seen.z, coordinates=estimate[: self._nq])
         if running:

@@ -10,12 +10,12 @@ from stepmap.errors import DamagedError, StepmapError
 from stepmap_hil.boards.base import Board
 from stepmap_hil.report.summary import bit_exact
 from stepmap_hil.runs.log import Row
-from stepmap_hil.runs.recording import Story
+from stepmap_hil.runs.recording import RecordedRun
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import VIRTUAL, Session
 from stepmap_hil.wire.upload import upload
 
@@ -26,50 +26,50 @@ class Comparison:
 
     ticks: int  # recorded
     equal: int  # those the replay gave again
-    first: str  # the first difference, in words; empty where there is none
-    twin: bool | None  # whether the integer model on this computer says the same as the recording
-    left_out: int = 0  # ticks that cannot be done again
-    why: str = ""  # they cannot, in words
+    first: str  # the first difference as a text; empty where there is none
+    reference_equal: bool | None  # whether the bit-exact reference model gives the recorded ticks; None: not comparable
+    left_out: int = 0  # ticks that cannot be replayed
+    why: str = ""  # they cannot be replayed
 
     @property
     def compared(self) -> int:
         return self.ticks - self.left_out
 
 
-def replay(told: Story, board: Board, key: Key) -> Comparison:
-    """Sends a fresh board what was sent then, and compares what it says, bit for bit."""
-    rows, why = (told.closed.rows, "") if told.closed.lockstep else _repeatable(told)
+def replay(recorded: RecordedRun, board: Board, key: Key) -> Comparison:
+    """Sends the recorded messages to a fresh board, and compares its telemetry with the recorded ticks, bit for bit."""
+    rows, why = (recorded.closed.rows, "") if recorded.closed.lockstep else _repeatable(recorded)
     with board:
         link = Link(board.open(), key)
         link.connect()
-        upload(link, told.controller.schedule.pack(), key)
-        heard = _heard(told, link, board, rows)
+        upload(link, recorded.controller.schedule.pack(), key)
+        telemetry = _telemetry(recorded, link, board, rows)
     by_tick: dict[tuple[int, ...], list[Message]] = {}
-    for message in heard:
-        by_tick.setdefault(_key(told, message), []).append(message)
-    pairs = [(row, _next(by_tick.get(_key(told, row), []))) for row in rows]
+    for message in telemetry:
+        by_tick.setdefault(_key(recorded, message), []).append(message)
+    pairs = [(row, _next(by_tick.get(_key(recorded, row), []))) for row in rows]
     different = [(row, message) for row, message in pairs if message is None or not _same(row, message)]
     first = "" if not different else _difference(*different[0])
-    recorded = len(told.closed.rows)
-    twin = bit_exact(told.controller, told.closed)
-    return Comparison(recorded, len(rows) - len(different), first, twin, recorded - len(rows), why)
+    ticks = len(recorded.closed.rows)
+    equal = bit_exact(recorded.controller, recorded.closed)
+    return Comparison(ticks, len(rows) - len(different), first, equal, ticks - len(rows), why)
 
 
-def _heard(told: Story, link: Link, board: Board, rows: Sequence[Row]) -> list[Message]:
+def _telemetry(recorded: RecordedRun, link: Link, board: Board, rows: Sequence[Row]) -> list[Message]:
     """All telemetry in answer to what was sent then, as far as messages can carry it."""
     try:
-        if told.closed.lockstep:
-            return _send_again(told, link, board)
-        return _Repetition(told, link).go(rows)
+        if recorded.closed.lockstep:
+            return _send_again(recorded, link, board)
+        return _VirtualTimeReplay(recorded, link).go(rows)
     except StepmapError:
         raise
     except (ValueError, LookupError, struct.error) as error:
         raise DamagedError(f"what was recorded cannot have been sent: {error}") from error
 
 
-def _key(told: Story, tick: Row | Message) -> tuple[int, ...]:
+def _key(recorded: RecordedRun, tick: Row | Message) -> tuple[int, ...]:
     """What names a tick: when it was and, by the board's own clock, the measurement it followed."""
-    return (tick.stamp_us if told.closed.lockstep else tick.sequence, tick.tick)
+    return (tick.stamp_us if recorded.closed.lockstep else tick.sequence, tick.tick)
 
 
 def _next(messages: list[Message]) -> Message | None:
@@ -86,7 +86,7 @@ def _same(row: Row, message: Message) -> bool:
 
 def _difference(row: Row, message: Message | None) -> str:
     if message is None:
-        return f"tick {row.tick} at {row.time:.3f} s: the board says nothing about it"
+        return f"tick {row.tick} at {row.time:.3f} s: the board did not report it"
     for name in ("estimate", "command"):
         then = getattr(row, name)
         now = list(getattr(message, name)[: len(then)])
@@ -96,38 +96,38 @@ def _difference(row: Row, message: Message | None) -> str:
     return f"tick {row.tick} at {row.time:.3f} s: channels taken and state were {then}, are {now}"
 
 
-def _send_again(told: Story, link: Link, board: Board) -> list[Message]:
+def _send_again(recorded: RecordedRun, link: Link, board: Board) -> list[Message]:
     """All telemetry in answer to what was sent."""
-    session = Session(link, Words.parse(told.controller.description()))
+    session = Session(link, SignalCodec.parse(recorded.controller.description()))
     session.connect()
-    heard: list[Message] = []
-    for sent in told.sent:
+    telemetry: list[Message] = []
+    for sent in recorded.sent:
         session.stamp_us = sent["stamp_us"]
         kind = sent["kind"]
         if kind == "command":
             session.command(sent["text"], *(VIRTUAL if sent["text"] in ("calibrate", "arm") else ()))
         elif kind == "measurement":
             session.sequence = sent["sequence"] - 1
-            heard += session.tick(sent["words"], sent["valid"])
+            telemetry += session.tick(sent["words"], sent["valid"])
         elif kind == "encoder":
             session.ask_encoders(sent["words"])
         elif kind == "reset":
             board.reset()
             link.connect()
-        heard += session.ticks()
-    return heard
+        telemetry += session.ticks()
+    return telemetry
 
 
-CALM = ("ARMED", "RUNNING")  # states in which measurements and commands alone decide what a tick does
-STILL = (0, 0)  # encoders of a robot that stands
+REPEATABLE = ("ARMED", "RUNNING")  # states in which measurements and commands alone decide what a tick does
+RESTING_COUNTS = (0, 0)  # encoders of a robot that stands
 
 
-def _repeatable(told: Story) -> tuple[list[Row], str]:
+def _repeatable(recorded: RecordedRun) -> tuple[list[Row], str]:
     """The ticks that can be done again, and why there are no more of them."""
-    calm = {dialect.value(f"STEPMAP_STATE_{name}") for name in CALM}
-    sent = {one["sequence"] for one in told.sent if one["kind"] == "measurement"}
+    calm = {dialect.value(f"STEPMAP_STATE_{name}") for name in REPEATABLE}
+    sent = {one["sequence"] for one in recorded.sent if one["kind"] == "measurement"}
     rows: list[Row] = []
-    for row in told.closed.rows:
+    for row in recorded.closed.rows:
         if row.state not in calm:
             state = dialect.word("STEPMAP_STATE", row.state)
             return rows, f"from {row.time:.3f} s on the board was {state}, which its clock or encoders may have decided"
@@ -139,19 +139,19 @@ def _repeatable(told: Story) -> tuple[list[Row], str]:
     return rows, ""
 
 
-class _Repetition:
-    """Ticks that a board did by its own clock, done again in virtual time, one a period.
+class _VirtualTimeReplay:
+    """Replays a run in real time in virtual time, one tick per period.
 
-    When a tick is done without a measurement the board's clock had decided; here the recorded ticks say it: for such a
-    one time passes until the board does not wait any longer. Encoders were not recorded. They decide no estimate and
-    no command, so they stand still here, and the motors are not asked to follow.
+    The board's own clock had decided which ticks ran without a measurement. For each of those in the recording virtual
+    time passes until the board stops waiting for one. Encoder counts were not recorded. They affect neither estimates
+    nor commands, so they rest here, and no motor command is checked against them.
     """
 
-    def __init__(self, told: Story, link: Link) -> None:
-        self.session = Session(link, Words.parse(told.controller.description()))
-        self.period_us = round(told.controller.program.period * 1e6)
-        self.sent = told.sent
-        self.measurements = {one["sequence"]: one for one in told.sent if one["kind"] == "measurement"}
+    def __init__(self, recorded: RecordedRun, link: Link) -> None:
+        self.session = Session(link, SignalCodec.parse(recorded.controller.description()))
+        self.period_us = round(recorded.controller.program.period * 1e6)
+        self.sent = recorded.sent
+        self.measurements = {one["sequence"]: one for one in recorded.sent if one["kind"] == "measurement"}
         self._last = 0  # number of the last measurement
 
     def go(self, rows: Sequence[Row]) -> list[Message]:
@@ -161,18 +161,18 @@ class _Repetition:
         self.session.connect()
         self._calibrate()
         self.session.arm()
-        self.session.ask_encoders(STILL)  # time passes from the stamp of the first message on
-        begin, heard, running = self.session.stamp_us, self.session.ticks(), False
+        self.session.ask_encoders(RESTING_COUNTS)  # time passes from the stamp of the first message on
+        begin, telemetry, running = self.session.stamp_us, self.session.ticks(), False
         for k, row in enumerate(rows):
             if row.running and not running:
                 self.session.run()
                 running = True
             due = begin + k * self.period_us
             if row.measured:
-                heard += self._measure(row.sequence, due)
+                telemetry += self._measure(row.sequence, due)
             else:
-                heard += self._wait(due + self.period_us // 2 + 1, running)
-        return heard
+                telemetry += self._wait(due + self.period_us // 2 + 1, running)
+        return telemetry
 
     def _calibrate(self) -> None:
         """With the measurements before the command to arm."""
@@ -194,11 +194,11 @@ class _Repetition:
         return self.session.tick(one["words"], one["valid"])
 
     def _wait(self, stamp_us: int, running: bool) -> list[Message]:
-        """What the board says when time has passed. A running one hears it from an old measurement: it takes no notice
-        of that, and its motors do not wonder why their encoders stand still."""
+        """Telemetry after time has passed. A running board gets the time from an old measurement, which it rejects:
+        encoder counts at rest would make its motors fail."""
         self.session.stamp_us = stamp_us & 0xFFFFFFFF
         if not running:
-            self.session.ask_encoders(STILL)
+            self.session.ask_encoders(RESTING_COUNTS)
             return self.session.ticks()
         self.session.sequence = self._last - 1
         old = self.measurements[self._last]

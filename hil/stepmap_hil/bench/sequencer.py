@@ -1,4 +1,4 @@
-"""Leads a board through a run, simulated or real, writes it down, and stops the robot however the run ends."""
+"""Run sequencer: takes a board through a run, simulated or real, logs it, and stops the robot however it ends."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Self
 
 from stepmap.errors import StepmapError
 from stepmap_hil.bench.setup import Setup
-from stepmap_hil.runs.listener import Onlooker
-from stepmap_hil.runs.log import Logbook, Run
+from stepmap_hil.runs.listener import RunListener
+from stepmap_hil.runs.log import Run, RunLog
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Sent, Session
 from stepmap_hil.wire.upload import NAME
 
-STOPPING = 3.0  # s for the answer to a stop; a board that hears nobody stops by itself after one
+STOP_TIMEOUT_S = 3.0  # for the answer; a board without a host stops by itself after one second
 
 
-class Conductor(ABC):
+class RunSequencer(ABC):
     """One board, one run. As a context manager it stops a robot whose run was left early."""
 
     def __init__(
@@ -33,25 +33,25 @@ class Conductor(ABC):
         *,
         options: Sequence[str],
         recorder: Recorder | None,
-        onlooker: Onlooker | None,
+        listener: RunListener | None,
     ) -> None:
         job, controller = setup.job, setup.controller
         self.job, self.controller, self.run, self.recorder = job, controller, run, recorder
-        self.onlooker = onlooker or Onlooker()
-        self.words = Words.parse(controller.description())
+        self.listener = listener or RunListener()
+        self.codec = SignalCodec.parse(controller.description())
         schedule = hashlib.sha256(controller.schedule.pack()).digest()[:NAME]
-        self.session = Session(link, self.words, options=options, schedule=schedule, log=self._sent)
+        self.session = Session(link, self.codec, options=options, schedule=schedule, log=self._sent)
         run.board_id = link.board_id.hex() if link.signed else ""
         if recorder is not None:
             recorder.add("board", {"id": run.board_id})
         self.period = controller.program.period
-        self.log = Logbook(job, self.words, run, recorder, self.onlooker)
-        self.moved = False  # the robot may move, or has
+        self.log = RunLog(job, self.codec, run, recorder, self.listener)
+        self.moved = False  # whether the robot may move, or has moved
 
     @property
     @abstractmethod
     def time(self) -> float:
-        """Seconds since the begin of the run's story."""
+        """Seconds since the begin of the recording."""
 
     def __enter__(self) -> Self:
         return self
@@ -63,12 +63,12 @@ class Conductor(ABC):
         if self.moved:
             self.run.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error or "left")
             with suppress(StepmapError, OSError):
-                self.clear_the_line()
-                self.session.stop(timeout=STOPPING)
+                self.clear_injected_faults()
+                self.session.stop(timeout=STOP_TIMEOUT_S)
                 self.event("stopped early")
 
-    def clear_the_line(self) -> None:  # noqa: B027  (usually nothing was)
-        """Nothing that was made to go wrong keeps a robot from being stopped."""
+    def clear_injected_faults(self) -> None:  # noqa: B027  (a real robot has none)
+        """Called before a stop, so that no injected fault keeps the robot from being stopped."""
 
     def event(self, text: str) -> None:
         self.log.event(self.time, text)
@@ -77,6 +77,6 @@ class Conductor(ABC):
         self.log.sent(self.time, sent)
 
     def recording_ended(self) -> str:
-        """Why the recording could not go on; empty where it does."""
+        """Why the recording had to end; empty while it goes on."""
         failed = None if self.recorder is None else self.recorder.failed
         return "" if failed is None else f"the recording could not go on: {failed.strerror}"

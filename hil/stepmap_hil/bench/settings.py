@@ -1,4 +1,4 @@
-"""The table [bench] of a job: the plant's errors, the sensor, how finely motors turn."""
+"""The table [bench] of a job: the plant's errors, the sensor, I/O cycles per period."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BenchSettings:
     """How a job is tried out."""
 
     sensor: str = "gaussian"
-    substeps: int = 8  # exchanges with the motors a tick
+    substeps: int = 8  # I/O cycles with the motors per tick
     jitter: float = 0.0  # s, how late frames come; in lock-step
     latency: float | None = None  # s, how late they always come; None: as the board believes
     plant: PlantErrors = field(default_factory=PlantErrors)
@@ -41,7 +41,7 @@ def settings_in(root: Table) -> BenchSettings:
     usual = BenchSettings()
     substeps = table.whole("substeps", usual.substeps)
     if not 1 <= substeps <= 100:
-        raise table.error(f"must be 1 to 100 a tick, got {substeps}", "substeps")
+        raise table.error(f"must be 1 to 100 per tick, got {substeps}", "substeps")
     jitter = _within(table, "jitter", usual.jitter, 0.0, 1.0, "s")
     sensor = table.choice("sensor", sensors.names(), usual.sensor)
     latency = _within(table, "latency", 0.0, 0.0, 1.0, "s") if "latency" in table else None
@@ -92,7 +92,7 @@ def _within(table: Table, name: str, usual: float, low: float, high: float, unit
 
 
 def _built(table: Table, values: Mapping[str, float], system: Table) -> System | None:
-    """The system with other arguments; None where the job's own is not one, which reading the job tells."""
+    """The system with other arguments; None where the job's own is not one, which reading the job reports."""
     name = system.entries.get("name")
     if name not in sm.systems.names():
         return None

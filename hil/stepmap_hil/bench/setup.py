@@ -23,19 +23,19 @@ from stepmap_hil.faults.spec import Fault
 from stepmap_hil.firmware.build import Firmware
 from stepmap_hil.firmware.flash import Flashed
 from stepmap_hil.plant.mechanism import Plant
-from stepmap_hil.rig.file import RigFile, Room
+from stepmap_hil.rig.file import RigFile, Workspace
 from stepmap_hil.runs.diagnosis import Circumstances
 from stepmap_hil.runs.mcap import name_of
 from stepmap_hil.sensors import base as sensors
 from stepmap_hil.sensors.base import Sensor
-from stepmap_hil.sensors.frame_delay import Arrivals
+from stepmap_hil.sensors.frame_delay import FrameDelay
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a controller follows from; a recording holds it, so that it can be looked at alone."""
+    """What a controller is designed from; a recording holds it, so that it can be evaluated alone."""
 
     job: bytes  # the job file
     files: dict[str, bytes]
@@ -77,25 +77,25 @@ class Setup:
         """Of one run on the bench."""
         return CLOCKS[self.mode]()
 
-    def arrivals(self) -> Arrivals | None:
-        """How late frames come; in real time they come when they come."""
+    def frame_delay(self) -> FrameDelay | None:
+        """The model of late frames; None in real time, where frames are late by themselves."""
         if CLOCKS[self.mode].real_time or not self.settings.jitter > 0:
             return None
         period = self.controller.program.period
-        return Arrivals(self.settings.jitter, period / self.settings.substeps, period, self.seed)
+        return FrameDelay(self.settings.jitter, period / self.settings.substeps, period, self.seed)
 
     @property
     def latency(self) -> float:
-        """How late all frames come [s]."""
+        """By which all frames are late [s]."""
         return self.controller.late if self.settings.latency is None else self.settings.latency
 
     @property
     def planned(self) -> int:
-        """Ticks of a run that nothing ends."""
+        """Ticks of a run that is not ended early."""
         return self.job.steps if self.ticks is None else self.ticks
 
     def circumstances(self, faults: Sequence[Fault] = ()) -> Circumstances:
-        """What a diagnosis has to know; `faults` are those that happened, with those by hand."""
+        """What a diagnosis has to know; `faults` are those that happened, with those of the operator."""
         return Circumstances(
             mode=self.mode,
             plant=self.rig.plant,
@@ -121,9 +121,9 @@ class Setup:
             "stepmap": stepmap.__version__,
         }
 
-    def room(self) -> Room:
-        """How far a real robot may go."""
-        return Room(self.rig, [c.name for c in self.job.system.coordinates])
+    def workspace(self) -> Workspace:
+        """Limits of a real robot."""
+        return Workspace(self.rig, [c.name for c in self.job.system.coordinates])
 
     def sensor(self) -> Sensor:
         return sensors.make(self.settings.sensor, self.job, self.seed, self.rig)

@@ -1,8 +1,8 @@
-"""The bench: a board controls a simulated plant that a sensor watches.
+"""The bench: a board controls a simulated plant that a sensor measures.
 
-Every tick: the sensor looks, the measurement goes to the board, its command comes back, and the motors turn while
-encoder counts and efforts go back and forth. In lock-step time is the bench's, so a run gives the same numbers on
-every machine; in real time it is the clock's, and what is late counts as late.
+Every tick the plant is sampled, the measurement goes to the board, its command comes back, and the motors turn while
+encoder counts and efforts are exchanged. In lock-step time passes with messages, so that a run gives the same numbers
+on every computer; in real time it is the computer's, and late measurements count as late (`bench/clock.py`).
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
 from stepmap_hil.bench.motor_exchange import MotorExchange
-from stepmap_hil.bench.sequencer import Conductor
+from stepmap_hil.bench.sequencer import RunSequencer
 from stepmap_hil.bench.setup import Opened, Setup
-from stepmap_hil.runs.fault_verdict import MOVING, Course, judge
-from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.fault_verdict import MOVING, RunOutcome, evaluate_faults
+from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.sensors.base import SensorError
-from stepmap_hil.sensors.frame_reader import Glances
+from stepmap_hil.sensors.frame_reader import FrameReader
 from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
 from stepmap_hil.wire.session import Sent
 
-SETTLE = 10  # ticks at rest between arming and running
-AFTER = 15  # ticks that are watched after the board has ended a run
-SILENT = 10  # ticks without telemetry after which the board is asked what it is doing
+SETTLE_TICKS = 10  # at rest between arming and running
+AFTER_STOP_TICKS = 15  # that are logged after the board has ended a run
+SILENT_TICKS = 10  # without telemetry, after which the board is asked for its state
 
 
-class Bench(Conductor):
+class Bench(RunSequencer):
     """One board, one plant, one sensor."""
 
     def __init__(
@@ -45,22 +45,22 @@ class Bench(Conductor):
         opened: Opened,
         *,
         recorder: Recorder | None = None,
-        onlooker: Onlooker | None = None,
+        listener: RunListener | None = None,
     ) -> None:
         run = Run(setup.job.name, setup.firmware.board, setup.mode)
         self.clock = setup.clock()
-        super().__init__(setup, opened.link, run, options=self.clock.options, recorder=recorder, onlooker=onlooker)
+        super().__init__(setup, opened.link, run, options=self.clock.options, recorder=recorder, listener=listener)
         self.plant, self.sensor, self.board, self.injector = opened.plant, opened.sensor, opened.board, opened.injector
-        self.glances = Glances(self.sensor, aside=self.clock.real_time)
-        self.substeps, self.arrivals, self.latency = setup.settings.substeps, setup.arrivals(), setup.latency
+        self.reader = FrameReader(self.sensor, in_thread=self.clock.real_time)
+        self.substeps, self.frame_delay, self.latency = setup.settings.substeps, setup.frame_delay(), setup.latency
         self.motors = MotorExchange(self.session, self.plant, self.period / self.substeps, self.injector)
         self.started: float | None = None
         self.last: Row | None = None
-        self.quiet = 0  # ticks without telemetry
-        self.lost = ""  # why the sensor is gone
-        self._pending: deque[Measurement] = deque()
-        self._beat: Message | None = None
+        self.silent_ticks = 0  # in a row, without telemetry
+        self.sensor_error = ""  # of a lost sensor
+        self._pending: deque[Measurement] = deque()  # not due yet
         self._unanswered: dict[int, Measurement] = {}  # in real time: by sequence
+        self._heartbeat: Message | None = None
         self._path: list[tuple[float, Array]] = []  # of the robot while running
 
     def __exit__(
@@ -69,7 +69,7 @@ class Bench(Conductor):
         try:
             super().__exit__(kind, error, trace)
         finally:
-            self.glances.close()
+            self.reader.close()
 
     @property
     def time(self) -> float:
@@ -80,35 +80,35 @@ class Bench(Conductor):
 
     def prepare(self) -> None:
         """Connects, calibrates and arms; the filter then settles at rest."""
-        beat = self.session.connect()
+        heartbeat = self.session.connect()
         self.moved = True
-        self.session.ready(beat)
-        self.session.calibrate(self._look, self.motors.counts())
+        self.session.ready(heartbeat)
+        self.session.calibrate(self._calibration_measurement, self.motors.counts())
         self._require_consent()
         self.session.arm()
         self.event("armed")
         self.clock.start(self.time)
-        for _ in range(SETTLE):
+        for _ in range(SETTLE_TICKS):
             self.tick(running=False)
 
-    def _look(self) -> tuple[list[int], int]:
+    def _calibration_measurement(self) -> tuple[list[int], int]:
         seen = self.sensor.look(self.plant, self.time)
-        return self.words.encode("measurement", seen.z), seen.valid
+        return self.codec.encode("measurement", seen.z), seen.valid
 
     def go(self, ticks: int, watch: Watch | None = None) -> Run:
-        """Runs the schedule for some ticks, then stops; a run that the board ends is watched a little longer."""
+        """Runs the schedule for some ticks, then stops; a run that the board ends is logged a little longer."""
         self._require_consent()
         self.started = self.time
         self._begin_faults()
         self.session.run()
-        self.session.told()
-        self._beat = None
+        self.session.last_heartbeat()
+        self._heartbeat = None
         self.event("running")
         over, end = None, np.inf
         for _ in range(ticks):
             self.tick(running=True)
             watched = watch is None or self.last is None or watch(self.last)
-            if not watched or self.onlooker.stops():
+            if not watched or self.listener.stop_requested():
                 self.run.ended = STOPPED
                 break
             if self.recording_ended():
@@ -117,31 +117,31 @@ class Bench(Conductor):
                 break
             if (over := self._over()) is not None:
                 end = self.time - self.started
-                self.run.ended = self.lost or f"{over[0]}: {EXPLANATIONS[Reason[over[1].upper()]].meaning}"
-                self.run.stop = None if self.lost else Stop(*over, self.time)
-                self.run.broken = bool(self.lost)
+                self.run.ended = self.sensor_error or f"{over[0]}: {EXPLANATIONS[Reason[over[1].upper()]].meaning}"
+                self.run.stop = None if self.sensor_error else Stop(*over, self.time)
+                self.run.broken = bool(self.sensor_error)
                 self.event(self.run.ended)
-                for _ in range(AFTER):
+                for _ in range(AFTER_STOP_TICKS):
                     self.tick(running=True)
                 break
         self._begin_faults()
         self._end()
         if self.injector is not None:
-            course = Course.of(self.controller, self.run.rows, self.started, self._path, over, end)
-            self.run.results += judge(self.injector.faults, course, self.injector.happened)
+            outcome = RunOutcome.of(self.controller, self.run.rows, self.started, self._path, over, end)
+            self.run.results += evaluate_faults(self.injector.faults, outcome, self.injector.happened)
         return self.run
 
     def _require_consent(self) -> None:
-        if self.onlooker.stops():
+        if self.listener.stop_requested():
             raise LinkError(f"{STOPPED} before the run began: the robot has not moved")
 
-    def clear_the_line(self) -> None:
+    def clear_injected_faults(self) -> None:
         if self.injector is not None:
-            self.injector.mend()
+            self.injector.clear()
 
     def _end(self) -> None:
         if self.run.ended == STOPPED:
-            self.clear_the_line()
+            self.clear_injected_faults()
         try:
             self.session.stop()
             self.event("stopped")
@@ -152,43 +152,43 @@ class Bench(Conductor):
         self.moved = False
 
     def _over(self) -> tuple[str, str] | None:
-        """(state, reason) where the board has ended the run; one that keeps silent is looked after.
+        """(state, reason) where the board has ended the run; a silent board is asked for its state.
 
-        Without a sensor the run is ended from here.
+        The bench itself ends a run whose sensor is lost.
         """
-        if self.lost:
+        if self.sensor_error:
             answer = self.session.stop()
-            return _told(answer.state, answer.reason)
-        if self.quiet and self.quiet % SILENT == 0:
+            return _state_and_reason(answer.state, answer.reason)
+        if self.silent_ticks and self.silent_ticks % SILENT_TICKS == 0:
             if self.injector is not None and self.injector.cut:
                 return None  # the link may come back
-            self._beat = self.session.state()  # telemetry may get lost, and the robot does not mind
-        if self._beat is not None and self._beat.state not in MOVING:
-            return _told(self._beat.state, self._beat.reason)
-        if self.last is None or self.last.state in MOVING or self.quiet:
+            self._heartbeat = self.session.state()  # telemetry may get lost while the robot runs on
+        if self._heartbeat is not None and self._heartbeat.state not in MOVING:
+            return _state_and_reason(self._heartbeat.state, self._heartbeat.reason)
+        if self.last is None or self.last.state in MOVING or self.silent_ticks:
             return None
-        return _told(self.last.state, self.last.reason)
+        return _state_and_reason(self.last.state, self.last.reason)
 
     # A tick
 
     def tick(self, *, running: bool) -> Row | None:
-        """Looks, and lets a period pass; the last that was heard from the board, None where nothing was."""
+        """Samples the plant and passes a period; the last tick of the board within it, None where there was none."""
         late = self.clock.wait_until(self.time)
         if running:
             self._begin_faults()
         begun, before = time.perf_counter(), len(self.run.rows)
         self._collect(running)
         sample = Measurement.sample(self.plant, self.time, arrived=begun, jitter_ms=1e3 * late)
-        # A camera that is late by half a period has a newer frame soon; to look at this one delays that, too.
-        if late > 0.5 * self.period or self.glances.busy:
+        # A camera that is late by half a period has a newer frame soon; reading this one would delay that, too.
+        if late > 0.5 * self.period or self.reader.busy:
             self._miss(running)
-        elif not self.lost:
-            self.glances.look(self.plant, sample)
+        elif not self.sensor_error:
+            self.reader.start(self.plant, sample)
         if running:
             self._path.append((self.time, sample.coordinates[self.plant.nd :]))
 
         def serve_frames(seconds: float) -> bool:
-            if not self.glances.wait(seconds):
+            if not self.reader.wait(seconds):
                 return False
             self._measure(running)
             return True
@@ -197,88 +197,84 @@ class Bench(Conductor):
         while left > 0:
             self._measure(running)
             left -= self.clock.pass_cycles(self.motors, left, serve_frames)
-            self._hear(running)
-        heard = len(self.run.rows) > before
-        self.quiet = 0 if heard else self.quiet + 1
-        return self.last if heard else None
-
-    def _collect(self, running: bool) -> None:
-        """Takes a frame that has been read."""
-        frame = self._frame()
-        if frame is not None:
-            self._hand_on(frame, running)
+            self._receive(running)
+        ticked = len(self.run.rows) > before
+        self.silent_ticks = 0 if ticked else self.silent_ticks + 1
+        return self.last if ticked else None
 
     def _miss(self, running: bool) -> None:
-        """A deadline; nobody keeps one where the board has ended the run."""
+        """Counts a missed deadline, until the run has ended."""
         self.run.misses += running and not self.run.ended
 
-    def _frame(self) -> Measurement | None:
-        """What has been seen; nothing from when the sensor is gone."""
+    def _collect(self, running: bool) -> None:
+        """Queues the measurement of a frame that has been read; none comes from a lost sensor."""
         try:
-            return self.glances.seen()
+            seen = self.reader.take()
         except SensorError as error:
             if self.started is None:  # nothing has moved yet
                 raise
-            self.lost = str(error)
-            return None
+            self.sensor_error = str(error)
+            return
+        if seen is not None:
+            self._queue(seen, running)
 
-    def _hand_on(self, seen: Measurement, running: bool) -> None:
-        """Puts a measurement on its way to the board."""
-        delay = self.latency + (0.0 if self.arrivals is None else self.arrivals.next())
+    def _queue(self, seen: Measurement, running: bool) -> None:
+        """Queues a measurement for the board, with its delay and with what injected faults do to it."""
+        delay = self.latency + (0.0 if self.frame_delay is None else self.frame_delay.next())
         seen = replace(seen, due=seen.time + delay, age=self.time - seen.time)
         if self.injector is not None and running:
             seen = self.injector.apply(seen)
-        self._pending.append(seen.encoded(self.words))
+        self._pending.append(seen.encoded(self.codec))
 
     def _begin_faults(self) -> None:
         if self.injector is None or self.started is None:
             return
         for fault in self.injector.begin(self.time - self.started, self.plant):
-            self.event(f"fault{' by hand' * fault.by_hand}: {fault.kind}")
+            self.event(f"fault{' by the operator' * fault.by_operator}: {fault.kind}")
             if fault.kind == "reset" and self.board is not None:
                 self.board.reset()
-                self._beat = self.session.link.connect()
+                self._heartbeat = self.session.link.connect()
                 self._sent(Sent("reset", self.session.stamp_us))
                 self.motors.answers = False
             elif fault.kind == "unplugged":
                 self.sensor.unplug()
 
     def _measure(self, running: bool) -> None:
-        """Sends measurements that are due, and in lock-step hears what the board makes of them."""
+        """Sends measurements that are due, and logs their ticks where the clock waits for them."""
         self._collect(running)
         while self._pending and self._pending[0].due <= self.time + 1e-9:
             measurement = self._pending.popleft()
-            heard = self.clock.send(self.session, measurement)
-            if heard is None:
+            telemetry = self.clock.send(self.session, measurement)
+            if telemetry is None:
                 self._unanswered[self.session.sequence] = measurement
                 continue
-            answered = self.motors.answers = bool(heard) and heard[-1].sequence == self.session.sequence
+            answered = self.motors.answers = bool(telemetry) and telemetry[-1].sequence == self.session.sequence
             self._miss(running and not answered)
-            for message in heard[:-1] if answered else heard:
-                self._keep(message, None, running)
+            for message in telemetry[:-1] if answered else telemetry:
+                self._log_tick(message, None, running)
             if answered:
-                self._keep(heard[-1], measurement, running)  # no latency: nobody waits for the clock
+                self._log_tick(telemetry[-1], measurement, running)  # without latency: time waited
 
-    def _hear(self, running: bool) -> None:
-        """Keeps what the board has told meanwhile."""
+    def _receive(self, running: bool) -> None:
+        """Logs ticks that the board has reported meanwhile, and takes its heartbeat."""
         now = time.perf_counter()
         for message in self.session.ticks():
             sent = self._unanswered.pop(message.sequence, None)
             if sent is not None:
                 self._miss(running and self.clock.lateness(sent.due) > self.period)
                 sent = replace(sent, latency_ms=1e3 * (now - sent.arrived))
-            self._keep(message, sent, running)
-        for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT]:
+            self._log_tick(message, sent, running)
+        for number in [n for n in self._unanswered if n <= self.session.sequence - SILENT_TICKS]:
             del self._unanswered[number]
             self._miss(running)
-        # A heartbeat that gets lost with the rest comes again when the clock wants: then the run depends on it.
+        # Heartbeats come by the computer's clock: after a cut the run would depend on when the next one comes.
         if self.injector is None or not self.injector.cuts:
-            self._beat = self.session.told() or self._beat
+            self._heartbeat = self.session.last_heartbeat() or self._heartbeat
 
-    # What is kept
+    # The log
 
-    def _keep(self, message: Message, sent: Measurement | None, running: bool) -> None:
-        """Logs a tick with the measurement it followed, None where the board did it without one."""
+    def _log_tick(self, message: Message, sent: Measurement | None, running: bool) -> None:
+        """Logs a tick with the measurement it followed, None where the board ran it without one."""
         seen = Measurement.sample(self.plant, self.time) if sent is None else sent
         self.last = self.log.tick(self.time, message, seen, running=running, measured=sent is not None)
 
@@ -287,5 +283,5 @@ class Bench(Conductor):
             super()._sent(sent)
 
 
-def _told(state: int, reason: int) -> tuple[str, str]:
+def _state_and_reason(state: int, reason: int) -> tuple[str, str]:
     return dialect.word("STEPMAP_STATE", state), Reason(reason).name.lower()

@@ -1,4 +1,4 @@
-"""The upload of a schedule before a run, and what may go wrong on the way."""
+"""The upload of a schedule before a run, and the faults that are injected into it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepmap_hil.bench.setup import Setup
 from stepmap_hil.boards import NativeBoard
 from stepmap_hil.boards.base import Board, BoardError
 from stepmap_hil.boards.native import EXIT_POWER_CUT
-from stepmap_hil.faults.spec import UPLOADS, Fault, Result
+from stepmap_hil.faults.spec import UPLOADS, Fault, FaultVerdict
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import Key
@@ -17,9 +17,9 @@ from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.upload import CHUNK, NAME, upload
 
 
-def takes_uploads(beat: Message) -> bool:
+def takes_uploads(heartbeat: Message) -> bool:
     """Whether a board has memory for a schedule; one without runs that of its image."""
-    return bool(beat.flags & dialect.value("STEPMAP_FLAG_TAKES_UPLOADS"))
+    return bool(heartbeat.flags & dialect.value("STEPMAP_FLAG_TAKES_UPLOADS"))
 
 
 def require_uploads(setup: Setup, *, takes: bool) -> None:
@@ -28,8 +28,8 @@ def require_uploads(setup: Setup, *, takes: bool) -> None:
         raise ModelError(f"faults: {uploads[0]} happens to an upload, and {setup.firmware.board} takes none")
 
 
-def bring_schedule(faults: tuple[Fault, ...], board: Board, link: Link, blob: bytes, key: Key) -> list[Result]:
-    """Uploads the schedule; what goes wrong on the way, as told, must not matter in the end."""
+def bring_schedule(faults: tuple[Fault, ...], board: Board, link: Link, blob: bytes, key: Key) -> list[FaultVerdict]:
+    """Uploads the schedule with the faults that are injected into uploads; it must be in use in the end."""
     results = []
     for fault in faults:
         if fault.kind == "wrong_schedule":
@@ -41,7 +41,7 @@ def bring_schedule(faults: tuple[Fault, ...], board: Board, link: Link, blob: by
     return results
 
 
-def _wrong_schedule(fault: Fault, link: Link, blob: bytes, key: Key) -> Result:
+def _wrong_schedule(fault: Fault, link: Link, blob: bytes, key: Key) -> FaultVerdict:
     """One of another model; the board must refuse it."""
     other = blob[:8] + bytes(255 - b for b in blob[8:16]) + blob[16:]
     try:
@@ -50,18 +50,18 @@ def _wrong_schedule(fault: Fault, link: Link, blob: bytes, key: Key) -> Result:
     except LinkError as error:
         ok = dialect.meaning("STEPMAP_RESULT", dialect.value("STEPMAP_RESULT_MODEL")) in str(error)
         seen = "refused, model" if ok else str(error)
-    return Result(fault.kind, fault.at, str(fault.expect), seen, ok and fault.expect.state == "refused")
+    return FaultVerdict(fault.kind, fault.at, str(fault.expect), seen, ok and fault.expect.state == "refused")
 
 
-def _brown_out(fault: Fault, board: Board, link: Link, blob: bytes, key: Key) -> Result:
+def _brown_out(fault: Fault, board: Board, link: Link, blob: bytes, key: Key) -> FaultVerdict:
     """Power goes in the middle; afterwards the same upload must go through."""
     cut = _cut_power if isinstance(board, NativeBoard) else _reset_midway
     happened = cut(fault.amount, board, link, blob, key)
-    beat = link.connect()
-    right = bytes(beat.schedule) == hashlib.sha256(blob).digest()[:NAME]
+    heartbeat = link.connect()
+    right = bytes(heartbeat.schedule) == hashlib.sha256(blob).digest()[:NAME]
     running = fault.expect.state == "running"  # no other end is foreseen
-    words = ("interrupted" if happened else "not interrupted", "then uploaded" if right else "then not in use")
-    return Result(fault.kind, fault.at, str(fault.expect), ", ".join(words), happened and right and running)
+    parts = ("interrupted" if happened else "not interrupted", "then uploaded" if right else "then not in use")
+    return FaultVerdict(fault.kind, fault.at, str(fault.expect), ", ".join(parts), happened and right and running)
 
 
 def _cut_power(part: float, board: Board, link: Link, blob: bytes, key: Key) -> bool:

@@ -31,7 +31,7 @@ from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.bench.setup import Setup, Source
 from stepmap_hil.commands.progress import part_done, progress
-from stepmap_hil.faults.spec import offered as by_hand_faults
+from stepmap_hil.faults.spec import offered as operator_faults
 from stepmap_hil.faults.spec import read_faults
 from stepmap_hil.firmware import build as building
 from stepmap_hil.firmware.flash import flash_emulated
@@ -39,7 +39,7 @@ from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
 from stepmap_hil.rig.file import RigFile, read_rig
 from stepmap_hil.runs import folders as runs
-from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import MOST_SEED, STOPPED, Run
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.sensors import base as sensors
@@ -148,11 +148,11 @@ def bench(
     compare = open_loop and not place.real
     if compare and port is None:
         _with_banks(setup, generated, secret_file, build)  # built now rather than after the run
-    offered = [] if place.real else by_hand_faults(motors=bool(job.system.kinematic), reset=port is None)
+    offered = [] if place.real else operator_faults(motors=bool(job.system.kinematic), reset=port is None)
     with (
         live_page(f"{job.name} on {board_name}", job, controller, offered, clock=timing == "realtime")
         if live
-        else nullcontext(Onlooker()) as onlooker,
+        else nullcontext(RunListener()) as listener,
         _kept(build, place_of_runs, board_name, about) as kept,
     ):
         setup = _flashed(setup, kept.scratch)
@@ -160,9 +160,9 @@ def bench(
             with progress("closed loop", ticks, controller) as told:
                 if place.real:
                     with Unattended() if unattended else Terminal() as operator:
-                        closed = running.real_robot(setup, operator, recorder, told, onlooker)
+                        closed = running.real_robot(setup, operator, recorder, told, listener)
                 else:
-                    closed = running.closed_loop(setup, recorder, onlooker.say, told, onlooker)
+                    closed = running.closed_loop(setup, recorder, listener.on_progress, told, listener)
             results.conclude(recorder, closed, early_facts(setup))
             _require_recorded(recorder)
             opened = None

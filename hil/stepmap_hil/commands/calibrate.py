@@ -90,17 +90,17 @@ class _Recorded:
 
 
 def _ask(rig: RigFile, places: Sequence[Sequence[float]]) -> tuple[list[Array], list[list[Array]]]:
-    """Frames of a Kinect, each set after someone has put things into place."""
-    with Terminal() as someone, Kinect(rig.recording, every=False) as kinect:
-        wait = _waiting(someone, kinect)
+    """Frames of a Kinect, each set after the operator has put things into place."""
+    with Terminal() as operator, Kinect(rig.recording, every=False) as kinect:
+        wait = _waiting(operator, kinect)
         empty = wait("Take the ball and the robot out of the camera's sight.")
         held = [wait(f"Hold the ball at {', '.join(f'{v:g}' for v in place)} m.") for place in places]
     return empty, held
 
 
-def _waiting(someone: Terminal, kinect: Kinect) -> Callable[[str], list[Array]]:
+def _waiting(operator: Terminal, kinect: Kinect) -> Callable[[str], list[Array]]:
     def wait(text: str) -> list[Array]:
-        if not someone.agrees(text):
+        if not operator.confirms(text):
             raise ModelError("left: the rig file stays as it was")
         frames = kinect.frames()
         next(frames)  # may be older than the answer

@@ -14,10 +14,10 @@ from rich.live import Live
 from stepmap.cli.output import Screen, complain, console, working
 from stepmap.errors import LinkError
 from stepmap_hil.commands.monitor_view import Monitor
-from stepmap_hil.commands.options import PATIENCE, Build, KeyOption, PortOption, SystemOption
+from stepmap_hil.commands.options import TIMEOUT_S, Build, KeyOption, PortOption, SystemOption
 from stepmap_hil.commands.shared import generated_code, key_file, linked, need_key
 from stepmap_hil.wire.ports import require_port
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 
 REFRESH = 0.1  # s
 
@@ -42,13 +42,13 @@ def monitor(
     secret = None if key_file(key) is None else need_key(key)
     if secret is None:
         complain("no key: it only listens, and nothing it shows is checked (--key FILE)", kind="warning")
-    words = None if job is None else Words.read(generated_code(job, build)[1].folder)
+    codec = None if job is None else SignalCodec.read(generated_code(job, build)[1].folder)
     with linked(port, secret, system) as link:
-        watched = Monitor(link, words)
+        watched = Monitor(link, codec)
         news: list[str] = []
         if secret is not None:
             with working(f"connecting to board {system}"):
-                news += watched.take(link.connect(PATIENCE))
+                news += watched.take(link.connect(TIMEOUT_S))
         end = None if seconds is None else time.monotonic() + seconds
         screen = Screen()
         with Live(console=screen, auto_refresh=False) if screen.is_terminal else _nothing() as live:
@@ -60,12 +60,12 @@ def monitor(
                         print(line, flush=True)
                     if end is not None and time.monotonic() >= end:
                         break
-                    news = watched.hear(REFRESH)
+                    news = watched.receive(REFRESH)
             except KeyboardInterrupt:
                 pass  # how it is meant to end
         if live is None:
             console().print(watched.table())
-        if watched.beat is None:
+        if watched.heartbeat is None:
             raise LinkError(f"no heartbeat of board {system} came from {port}: is it powered, and is this its port?")
 
 

@@ -1,4 +1,4 @@
-"""What a board says, kept and put into words: its state and why, the last tick, and how the link does."""
+"""The messages of a board, as a table: its state and why, the last tick, and how the link does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepmap.cli.output import figures
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.reasons import explain
 
 FLAGS = {
@@ -29,18 +29,18 @@ LOGS = 5
 
 @dataclass
 class Monitor:
-    """Hears messages and remembers the last of each kind."""
+    """Keeps the last message of each kind."""
 
     link: Link
-    words: Words | None = None
-    beat: Message | None = None
+    codec: SignalCodec | None = None
+    heartbeat: Message | None = None
     tick: Message | None = None
     status: Message | None = None
     logs: list[str] = field(default_factory=list)
-    beats: int = 0
+    heartbeats: int = 0
     ticks: int = 0
 
-    def hear(self, seconds: float) -> list[str]:
+    def receive(self, seconds: float) -> list[str]:
         """Waits for messages at most so long; returns what is news, each in a line."""
         news: list[str] = []
         message = self.link.receive(timeout=seconds)
@@ -54,8 +54,8 @@ class Monitor:
         if not self.link.believes(message):
             return
         if message.name == "HEARTBEAT":
-            before, self.beat = self.beat, message
-            self.beats += 1
+            before, self.heartbeat = self.heartbeat, message
+            self.heartbeats += 1
             if before is None or (before.state, before.reason) != (message.state, message.reason):
                 yield f"{_state(message)}: {explain(message.reason)}"
         elif message.name == "TELEMETRY":
@@ -73,10 +73,10 @@ class Monitor:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Names and values."""
-        if self.beat is None:
+        if self.heartbeat is None:
             yield "state", "no heartbeat yet"
         else:
-            yield from self._about(self.beat)
+            yield from self._about(self.heartbeat)
         if self.tick is not None:
             yield from self._tick(self.tick)
         yield from self._link()
@@ -85,36 +85,36 @@ class Monitor:
         for text in self.logs:
             yield "log", text
 
-    def _about(self, beat: Message) -> Iterator[tuple[str, str]]:
-        meaning, _, remedy = explain(beat.reason).partition("; ")
-        yield "state", _state(beat)
+    def _about(self, heartbeat: Message) -> Iterator[tuple[str, str]]:
+        meaning, _, remedy = explain(heartbeat.reason).partition("; ")
+        yield "state", _state(heartbeat)
         yield "why", meaning
         if remedy:
             yield "to do", remedy
-        named = "" if self.words is None else " (not this job's)" if bytes(beat.model) != self.words.model else ""
-        yield "model", f"{bytes(beat.model).hex()}{named}"
-        schedule = bytes(beat.schedule).hex() if any(beat.schedule) else "none"
-        bits = {name: bool(beat.flags & dialect.value(f"STEPMAP_FLAG_{name}")) for name in FLAGS}
-        said = {name: words[0] if bits[name] else words[1] for name, words in FLAGS.items()}
-        yield "schedule", f"{schedule}, {said.pop('UPLOADED')}"
-        yield "board", ", ".join(said.values())
-        yield "id", bytes(beat.board_id).hex()
-        start = STARTS[beat.start] if beat.start < len(STARTS) else str(beat.start)
-        yield "up", f"{beat.uptime_ms / 1000:.1f} s since a reset by {start}"
+        named = "" if self.codec is None else " (not this job's)" if bytes(heartbeat.model) != self.codec.model else ""
+        yield "model", f"{bytes(heartbeat.model).hex()}{named}"
+        schedule = bytes(heartbeat.schedule).hex() if any(heartbeat.schedule) else "none"
+        bits = {name: bool(heartbeat.flags & dialect.value(f"STEPMAP_FLAG_{name}")) for name in FLAGS}
+        texts = {name: pair[0] if bits[name] else pair[1] for name, pair in FLAGS.items()}
+        yield "schedule", f"{schedule}, {texts.pop('UPLOADED')}"
+        yield "board", ", ".join(texts.values())
+        yield "id", bytes(heartbeat.board_id).hex()
+        start = STARTS[heartbeat.start] if heartbeat.start < len(STARTS) else str(heartbeat.start)
+        yield "up", f"{heartbeat.uptime_ms / 1000:.1f} s since a reset by {start}"
 
     def _tick(self, tick: Message) -> Iterator[tuple[str, str]]:
         yield "tick", f"{tick.tick}, measurement {tick.sequence}, channels taken {tick.taken:b}"
-        yield "time", f"{tick.tick_us} µs a tick, {tick.wait_us} µs before it"
+        yield "time", f"{tick.tick_us} µs per tick, {tick.wait_us} µs before it"
         yield "counted", f"{tick.gated} gated, {tick.saturations} saturations, {tick.faults} faults"
-        if self.words is not None:
+        if self.codec is not None:
             yield "estimate", self._named("estimate", tick.estimate)
             yield "command", self._named("command", tick.command)
             yield "innovation", self._named("innovation", tick.innovation)
 
-    def _named(self, role: str, words: tuple[int, ...]) -> str:
-        assert self.words is not None
-        fields = self.words.fields.get(role, [])
-        values = self.words.decode(role, words)
+    def _named(self, role: str, raw: tuple[int, ...]) -> str:
+        assert self.codec is not None
+        fields = self.codec.fields.get(role, [])
+        values = self.codec.decode(role, raw)
         return "  ".join(
             f"{f['label']} {value:.4g} {f['unit']}".rstrip() for f, value in zip(fields, values, strict=False)
         )
@@ -123,15 +123,15 @@ class Monitor:
         counts = self.link.statistics
         troubles = ("lost", "damaged", "noise", "bare", "forged", "replayed")
         bad = [f"{getattr(counts, name)} {name}" for name in troubles if getattr(counts, name)]
-        yield "heard here", ", ".join([f"{counts.received} messages", *(bad or ["nothing lost"])])
+        yield "received here", ", ".join([f"{counts.received} messages", *(bad or ["nothing lost"])])
         if counts.unsigned:
             yield "not believed", f"{counts.unsigned} heartbeats without a signature"
         if self.status is not None:
             s = self.status
             wrong = ("damaged", "noise", "bare", "forged", "replayed", "unsaved", "unsent", "overruns")
             bad = [f"{s.fields[name]} {name}" for name in wrong if s.fields[name]]
-            yield "heard there", ", ".join([f"{s.received} messages", *(bad or ["nothing lost"])])
+            yield "received there", ", ".join([f"{s.received} messages", *(bad or ["nothing lost"])])
 
 
-def _state(beat: Message) -> str:
-    return dialect.word("STEPMAP_STATE", beat.state)
+def _state(heartbeat: Message) -> str:
+    return dialect.word("STEPMAP_STATE", heartbeat.state)

@@ -22,4 +22,4 @@ RegistryOption = Annotated[bool, typer.Option("--registry", help="Use PlatformIO
 PortOption = Annotated[
     str, typer.Option(metavar="PORT", help="A serial device, a pseudo terminal, or socket://HOST:NUMBER.")
 ]
-PATIENCE = 5.0  # s for an answer
+TIMEOUT_S = 5.0  # for an answer

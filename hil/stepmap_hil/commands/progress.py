@@ -14,7 +14,7 @@ from stepmap_codegen import Controller
 from stepmap_hil.runs.log import Row, Watch, errors, reference
 from stepmap_hil.wire import dialect
 
-PATIENCE = 2.0  # s before anything is shown
+SHOW_AFTER_S = 2.0
 
 
 @contextmanager
@@ -43,17 +43,17 @@ def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | 
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[text_now]}", markup=False),
     )
     shown, begun = Progress(*columns, console=console, transient=True), time.monotonic()
-    task = shown.add_task(text, total=ticks, told="")
+    task = shown.add_task(text, total=ticks, text_now="")
 
     def watch(row: Row) -> bool:
-        if time.monotonic() - begun > PATIENCE:
+        if time.monotonic() - begun > SHOW_AFTER_S:
             shown.start()
         error = float(errors(controller, np.array([row.coordinates]), reference(controller, [row]))[0])
-        told = f"{dialect.word('STEPMAP_STATE', row.state)}, {1e3 * error:.1f} mm off"
-        shown.update(task, completed=row.tick + 1, told=told)
+        text_now = f"{dialect.word('STEPMAP_STATE', row.state)}, {1e3 * error:.1f} mm off"
+        shown.update(task, completed=row.tick + 1, text_now=text_now)
         return True
 
     try:

@@ -20,7 +20,7 @@ from stepmap_hil.commands.bench import firmware, own_key
 from stepmap_hil.commands.run_argument import RunArgument
 from stepmap_hil.firmware.build import Choices
 from stepmap_hil.runs import folders as runs
-from stepmap_hil.runs.recording import blaming, story
+from stepmap_hil.runs.recording import blaming, read_run
 from stepmap_hil.wire import key as keys
 
 UPLOADING = [b.name for b in boards.catalog().values() if b.runs is not Runs.SERIAL and b.bank_bytes]
@@ -39,27 +39,29 @@ def replay(
     """
     with working("reading the recording"):
         file = runs.find(run, build)
-        told = story(file)
+        recorded = read_run(file)
     place = build / "replay"  # apart from what the job is now
-    generated = generation.stage(told.job, optimum.stage(told.job, place), told.choices, place)
+    generated = generation.stage(recorded.job, optimum.stage(recorded.job, place), recorded.choices, place)
     with generated.making() as needed:
         if needed:
-            generation.write(generated, told.controller)
-    key_file = own_key(place / told.job.name)
+            generation.write(generated, recorded.controller)
+    key_file = own_key(place / recorded.job.name)
     secret = keys.read(key_file)
-    _, made = firmware(told.job, generated, Choices(board.value, key_file), secret, place)
+    _, made = firmware(recorded.job, generated, Choices(board.value, key_file), secret, place)
     with working("replaying"), blaming(file):
-        found = replaying.replay(told, without_hardware(board.value, made.program), secret)
-    twin = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[found.twin]
+        found = replaying.replay(recorded, without_hardware(board.value, made.program), secret)
+    reference = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[
+        found.reference_equal
+    ]
     rows = [
-        ("recorded", f"{told.closed.board}, {told.closed.mode}, {found.ticks} ticks"),
+        ("recorded", f"{recorded.closed.board}, {recorded.closed.mode}, {found.ticks} ticks"),
         (f"on {board.value}", f"{found.equal} of {found.compared} ticks the same, bit for bit"),
-        ("integer model", twin),
+        ("integer model", reference),
     ]
     if found.left_out:
         rows.insert(2, ("not compared", f"{found.left_out} ticks: {found.why}"))
-    console().print(figures(rows, title=told.job.name))
+    console().print(figures(rows, title=recorded.job.name))
     if found.ticks and not found.compared:
         raise LinkError(f"no tick can be compared: {found.why}")
-    if found.first or found.twin is False:
+    if found.first or found.reference_equal is False:
         raise LinkError(f"the replay differs: {found.first or 'the integer model says something else'}")

@@ -14,7 +14,7 @@ from stepmap_hil.commands.run_argument import RunArgument
 from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
 from stepmap_hil.runs import folders as runs
-from stepmap_hil.runs.recording import blaming, story
+from stepmap_hil.runs.recording import blaming, read_run
 
 WRITTEN = (".html", ".json", ".png", ".svg")  # how names of a report's files end
 
@@ -31,14 +31,14 @@ def report(
         runs.require_place(out, "--out")
     with working("reading the recording"):
         file = runs.find(run, build)
-        told = story(file)
+        recorded = read_run(file)
     folder = out or file.parent
     folder.mkdir(parents=True, exist_ok=True)
     _require_files(folder)
     with working("drawing"), blaming(file):
-        summary = results.write(folder, told.controller, told.closed, told.opened, told.facts)
+        summary = results.write(folder, recorded.controller, recorded.closed, recorded.opened, recorded.facts)
         rows = [*table(summary), ("report", str(folder / "report.html"))]
-    console().print(figures(rows, title=told.job.name))
+    console().print(figures(rows, title=recorded.job.name))
 
 
 def _require_files(folder: Path) -> None:

@@ -28,7 +28,7 @@ def robot(
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=MOST_SEED, help="Seed of the camera's noise.")] = 1,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
-    """Run an emulated robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism by the clock, a Kinect.
+    """Run an emulated robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism in real time, a Kinect.
 
     Leaves a rig file, FOLDER/<job>/rig.toml, with which `stepmap bench JOB --rig FILE` finds it as it would a real one.
     """

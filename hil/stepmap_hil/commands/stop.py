@@ -9,7 +9,7 @@ import typer
 
 from stepmap.cli.output import console, working
 from stepmap.errors import LinkError
-from stepmap_hil.commands.options import PATIENCE, KeyOption, PortOption, SystemOption
+from stepmap_hil.commands.options import TIMEOUT_S, KeyOption, PortOption, SystemOption
 from stepmap_hil.commands.shared import linked, need_key
 from stepmap_hil.wire.dialect import Message, word
 from stepmap_hil.wire.link import Link
@@ -31,7 +31,7 @@ def stop(
     secret = need_key(key)
     with linked(port, secret, system) as link:
         with working(f"stopping board {system}"):
-            answer = link.command("stop", timeout=PATIENCE)
+            answer = link.command("stop", timeout=TIMEOUT_S)
         state = word("STEPMAP_STATE", answer.state)
         if state in ("stopped", "fault"):
             console().print(f"board {system} was in {state}: {explain(answer.reason)}", soft_wrap=True)
@@ -47,11 +47,11 @@ def stop(
 
 
 def _restarted(link: Link) -> Message:
-    """The heartbeat of a board that has started after it was told to."""
+    """The heartbeat of a board that has restarted on command."""
     begun = time.monotonic()
     link.command("restart")
-    while time.monotonic() - begun < 2 * PATIENCE:
-        beat = link.connect(PATIENCE)
-        if beat.uptime_ms < 1000 * (time.monotonic() - begun):
-            return beat
+    while time.monotonic() - begun < 2 * TIMEOUT_S:
+        heartbeat = link.connect(TIMEOUT_S)
+        if heartbeat.uptime_ms < 1000 * (time.monotonic() - begun):
+            return heartbeat
     raise LinkError(f"board {link.target} was told to restart but has not: press its reset, or switch it off and on")

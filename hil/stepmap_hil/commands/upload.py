@@ -13,13 +13,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from stepmap.cli.output import Screen, console, figures, working
 from stepmap.errors import LinkError, ModelError
 from stepmap_codegen.precision import pinned as kept
-from stepmap_hil.commands.options import PATIENCE, Build, JobFile, KeyOption, PortOption, SystemOption
+from stepmap_hil.commands.options import TIMEOUT_S, Build, JobFile, KeyOption, PortOption, SystemOption
 from stepmap_hil.commands.shared import generated_code, linked, need_key
 from stepmap_hil.wire import upload as uploading
 from stepmap_hil.wire.dialect import Message, value
 from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.ports import require_port
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 
 
 def upload(
@@ -38,16 +38,16 @@ def upload(
     secret = need_key(key)
     _, generated = generated_code(file, build)
     blob = (generated.folder / "schedule.bin").read_bytes()
-    words = Words.read(generated.folder)
+    codec = SignalCodec.read(generated.folder)
     with linked(port, secret, system) as link:
         with working(f"connecting to board {system}"):
-            beat = link.connect(PATIENCE)
-        _require_model(beat, words, file, build)
+            heartbeat = link.connect(TIMEOUT_S)
+        _require_model(heartbeat, codec, file, build)
         with _bar("uploading") as (bar, task):
             report = uploading.upload(
                 link, blob, secret, progress=lambda done, total: bar.update(task, completed=done, total=total)
             )
-        beat = _after(link, report.digest)
+        heartbeat = _after(link, report.digest)
     sent = f"{report.chunks} chunks, {report.repeated} of them again, in {report.seconds:.1f} s"
     rows = [
         ("schedule", f"{report.size} bytes, {report.digest.hex()[:16]}"),
@@ -55,7 +55,7 @@ def upload(
     ]
     if report.resumed_at and not report.in_use:
         rows.append(("resumed", f"at {report.resumed_at} bytes"))
-    if not beat.flags & value("STEPMAP_FLAG_LASTING"):
+    if not heartbeat.flags & value("STEPMAP_FLAG_LASTING"):
         rows.append(("lasts", "until the board loses power"))
     console().print(figures(rows, title=f"board {system}"))
 
@@ -68,20 +68,21 @@ def _bar(text: str) -> Iterator[tuple[Progress, TaskID]]:
         yield bar, bar.add_task(text, total=None)
 
 
-def _require_model(beat: Message, words: Words, file: Path, out: Path) -> None:
+def _require_model(heartbeat: Message, codec: SignalCodec, file: Path, out: Path) -> None:
     """Raises where the board runs another model, and says which."""
-    runs = bytes(beat.model)
-    if runs != words.model:
+    runs = bytes(heartbeat.model)
+    if runs != codec.model:
         raise LinkError(
-            f"board {beat.system} runs model {runs.hex()}{_whose(runs, out)}, and {file} is model {words.model.hex()}: "
-            f"flash this job's firmware first (stepmap flash {file} --board ...), or upload the job the board is for"
-            f"{_keeping(runs, words, file, out)}"
+            f"board {heartbeat.system} runs model {runs.hex()}{_whose(runs, out)}, and {file} is model "
+            f"{codec.model.hex()}: flash this job's firmware first (stepmap flash {file} --board ...), or upload the "
+            f"job the board is for"
+            f"{_keeping(runs, codec, file, out)}"
         )
 
 
-def _keeping(model: bytes, words: Words, file: Path, out: Path) -> str:
+def _keeping(model: bytes, codec: SignalCodec, file: Path, out: Path) -> str:
     """How a job of the same system gets the model that the board runs: by the formats of its firmware."""
-    if words.scalar != "fixed32":
+    if codec.scalar != "fixed32":
         return ""
     places = [*sorted(out.glob(f"*/build-*/{kept.FILE}")), *sorted(out.glob(f"*/generate/{kept.FILE}"))]
     for path in places:
@@ -92,7 +93,7 @@ def _keeping(model: bytes, words: Words, file: Path, out: Path) -> str:
         if known.model == model.hex():
             beside = file.with_suffix(f".{kept.FILE}").name
             how = f'cp {path} {file.with_name(beside)}, and formats = "{beside}" in [codegen]'
-            return f"; to keep the formats of the board: {how}" if known.system == words.system else ""
+            return f"; to keep the formats of the board: {how}" if known.system == codec.system else ""
     return (
         "; a job that differs in weights, reference or duration alone can keep the formats of the board's firmware: "
         f"{kept.FILE} of its build folder, as formats in [codegen]"
@@ -112,9 +113,13 @@ def _whose(model: bytes, out: Path) -> str:
 
 def _after(link: Link, digest: bytes) -> Message:
     """A heartbeat that names the schedule that was uploaded."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
-        beat = link.receive("HEARTBEAT", timeout=1.0)
-        if beat is not None and link.believes(beat) and bytes(beat.schedule) == digest[: len(beat.schedule)]:
-            return beat
+        heartbeat = link.receive("HEARTBEAT", timeout=1.0)
+        if (
+            heartbeat is not None
+            and link.believes(heartbeat)
+            and bytes(heartbeat.schedule) == digest[: len(heartbeat.schedule)]
+        ):
+            return heartbeat
     raise LinkError(f"board {link.target} took the schedule but does not use it: upload again")

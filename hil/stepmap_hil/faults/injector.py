@@ -1,4 +1,4 @@
-"""Makes faults happen during a run."""
+"""Injects faults during a run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.sensors.measurement import Measurement
 
 SEEN = ("jump", "occluded", "delayed")
-"""Happen to what the sensor has seen."""
+"""Happen to measurements."""
 
 
 @dataclass
 class Injector:
     """The faults of a run; ``begin`` is called at the start of every tick with the time since the command to run.
 
-    ``asked`` gives faults by hand, which begin at once.
+    ``asked`` gives faults that the operator injects; they begin at once.
     """
 
     given: Sequence[Fault]
@@ -42,7 +42,7 @@ class Injector:
             self.add(fault)
 
     def add(self, fault: Fault) -> None:
-        """One more; at any time of the run."""
+        """Adds a fault, at any time of the run."""
         require_known([fault], self.channels, self.axes)
         k = len(self.faults)
         self.faults.append(fault)
@@ -75,7 +75,7 @@ class Injector:
 
     @property
     def happened(self) -> list[bool]:
-        """Of each fault, whether anything has come of it: frames it is about have passed, or it has begun."""
+        """Per fault, whether it had an effect: frames it is about have passed, or it has begun."""
         return [self._hits(k) > 0 for k in range(len(self.faults))]
 
     def acted(self) -> list[Fault]:
@@ -105,8 +105,8 @@ class Injector:
         """Whether the link is, was or will be cut."""
         return any(fault.kind == "cut" for fault in self.faults)
 
-    def mend(self) -> None:
-        """Lets all frames pass again."""
+    def clear(self) -> None:
+        """Ends all faults of the line: frames pass again."""
         self.port.rules = []
 
     def apply(self, measurement: Measurement) -> Measurement:
@@ -125,7 +125,7 @@ class Injector:
         return replace(measurement, z=z, valid=valid, due=measurement.due + late)
 
     def count(self, counts: list[int], forces: int) -> list[int]:
-        """What encoders say; motors come behind the axes with forces."""
+        """Encoder counts with injected jumps; motors come behind the axes with forces."""
         made = list(counts)
         for k in self.active:
             fault = self.faults[k]

@@ -1,4 +1,4 @@
-"""A serial port on which frames get lost, damaged, doubled or out of order, as told."""
+"""A serial port on which frames get lost, damaged, doubled or out of order, by rules."""
 
 from __future__ import annotations
 

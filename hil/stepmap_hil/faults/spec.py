@@ -1,4 +1,4 @@
-"""Faults as data: what goes wrong in a run, when, and how the robot is expected to react (docs/bench.md).
+"""Faults as data: what is injected into a run, when, and how the robot is expected to react (docs/bench.md).
 
 A fault file is TOML with one table [[fault]] for each; examples/faults has one file for each reaction.
 """
@@ -62,7 +62,7 @@ class Fault:
     channels: tuple[str, ...] = ()  # all where empty
     axis: int = 0
     expect: Expectation = Expectation()
-    by_hand: bool = False  # somebody made it happen while the run went on
+    by_operator: bool = False  # injected while the run went on, not planned
 
     @property
     def amount(self) -> float:
@@ -152,11 +152,11 @@ def _expectation(table: Table, fault: Fault) -> Expectation:
 
 
 def expected(fault: Fault) -> Expectation:
-    """What is expected where the file says nothing."""
+    """The reaction that is expected by default."""
     sightless = fault.kind in ("cut", "occluded") or (fault.kind in LINE and fault.kind != "duplicated")
     all_of_them = fault.frames == "measurement" and not fault.channels and fault.amount == 1.0
     if sightless and all_of_them and STOP < fault.seconds < math.inf:
-        silent = fault.kind == "cut"  # nobody hears when it stops
+        silent = fault.kind == "cut"  # the bench cannot receive when it stops
         return Expectation("stopped", "hold_expired", None if silent else STOP, STOP)
     return USUAL.get(fault.kind, Expectation())
 
@@ -171,7 +171,7 @@ USUAL = {
 }
 
 
-BY_HAND = {
+OPERATOR_FAULTS = {
     "link cut 0.15 s": Fault("cut", seconds=0.15),
     "link cut 1 s": Fault("cut", seconds=1.0),
     "sensor jump": Fault("jump", count=3),
@@ -182,43 +182,43 @@ BY_HAND = {
     "encoder jump": Fault("encoder"),
     "board reset": Fault("reset"),
 }
-"""Faults that make sense at any moment of a run, by what is written on their buttons."""
+"""Faults that make sense at any time of a run, by the labels of their buttons."""
 MOTORS = ("stuck", "encoder")
 
 
-def by_hand(name: str, at: float = 0.0) -> Fault:
-    """A fault of `BY_HAND`, with what is usually expected of it."""
-    fault = BY_HAND[name]
-    return replace(fault, at=at, expect=expected(fault), by_hand=True)
+def operator_fault(name: str, at: float = 0.0) -> Fault:
+    """A fault of `OPERATOR_FAULTS`, with the reaction that is expected by default."""
+    fault = OPERATOR_FAULTS[name]
+    return replace(fault, at=at, expect=expected(fault), by_operator=True)
 
 
 def offered(*, motors: bool, reset: bool) -> list[str]:
-    """Names of `BY_HAND` that a run can have: with simulated motors, and a board that can be reset."""
+    """Names of `OPERATOR_FAULTS` that a run can have: with simulated motors, and a board that can be reset."""
     return [
         name
-        for name, fault in BY_HAND.items()
+        for name, fault in OPERATOR_FAULTS.items()
         if (motors or fault.kind not in MOTORS) and (reset or fault.kind != "reset")
     ]
 
 
 @dataclass(frozen=True)
-class Result:
-    """What came of a fault."""
+class FaultVerdict:
+    """How the robot reacted to a fault, and whether as expected."""
 
     kind: str
     at: float
     expected: str
     seen: str
     ok: bool
-    by_hand: bool = False
+    by_hand: bool = False  # injected by the operator; a key of summary.json
 
     def document(self) -> dict[str, Any]:
-        """For the summary; only faults by hand say so."""
+        """For the summary; ``by_hand`` only where it is true."""
         return {name: value for name, value in asdict(self).items() if name != "by_hand" or value}
 
 
 def require_known(faults: Sequence[Fault], channels: Sequence[str], axes: int) -> None:
-    """Raises where a fault is about something the job does not have."""
+    """Raises where a fault names a channel or an axis that the job does not have."""
     for fault in faults:
         for _, problem in _unknown(fault, channels, axes):
             raise ModelError(f"faults: {problem}")

@@ -1,4 +1,4 @@
-"""What a run tells the live page after each tick."""
+"""What the live page shows of a tick."""
 
 from __future__ import annotations
 

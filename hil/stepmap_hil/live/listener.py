@@ -1,4 +1,4 @@
-"""A run on the live page: what is shown of each tick, and what its buttons do to the run."""
+"""The run listener of the live page: shows each tick, and passes its buttons to the run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
-from stepmap_hil.faults.spec import Fault, by_hand
-from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.faults.spec import Fault, operator_fault
+from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.reasons import explain
 
 if TYPE_CHECKING:
@@ -36,31 +36,31 @@ class Depth(Protocol):
     def points(self, most: int) -> Array: ...
 
 
-class LiveRun(Onlooker):
-    """Shows a run, stops it and makes faults happen, as the user of the page wants."""
+class LiveRun(RunListener):
+    """Shows a run; stops it and injects faults as the user of the page requests."""
 
-    injects = True
+    injects_faults = True
 
     def __init__(self, page: LivePage | RemotePage, controller: Controller) -> None:
         self.page, self.controller = page, controller
-        self.words = Words.parse(controller.description())
-        self.channels = self.words.names("measurement")
+        self.codec = SignalCodec.parse(controller.description())
+        self.channels = self.codec.names("measurement")
         self._step, self._plan = controller.plant.step, controller.schedule.values()
-        self._eye: Depth | None = None
+        self._camera: Depth | None = None
         self._points: Array | None = None
         page.offer(False)
 
-    def meet(self, sensor: object) -> None:
-        self._eye = sensor if isinstance(sensor, Depth) else None
+    def on_start(self, sensor: object) -> None:
+        self._camera = sensor if isinstance(sensor, Depth) else None
 
-    def say(self, text: str) -> None:
+    def on_progress(self, text: str) -> None:
         self.page.wait(text)
 
-    def hear(self, row: Row, message: Message) -> None:
+    def on_tick(self, row: Row, message: Message) -> None:
         from stepmap_hil.live import LiveFrame
 
         nd, nq = self._step.nd, self._step.nd + self._step.nk
-        estimate, goal = self.words.decode("estimate", row.estimate), self._plan[min(row.tick, len(self._plan) - 1)]
+        estimate, goal = self.codec.decode("estimate", row.estimate), self._plan[min(row.tick, len(self._plan) - 1)]
         truth = np.array(row.coordinates)
         numbers = {
             "tracking": 1e3 * float(np.linalg.norm(truth[:nd] - goal[:nd])),
@@ -70,8 +70,8 @@ class LiveRun(Onlooker):
             numbers |= self._innovation(row, message, estimate)
             if row.latency_ms > 0:  # in lock-step nothing waits for the clock
                 numbers |= {"latency": row.latency_ms, "late": row.jitter_ms}
-        if self._eye is not None and self.page.wants_points:
-            self._points = self._eye.points(POINTS).astype(np.float32) if row.valid else None
+        if self._camera is not None and self.page.wants_points:
+            self._points = self._camera.points(POINTS).astype(np.float32) if row.valid else None
         state = dialect.word("STEPMAP_STATE", row.state)
         self.page.update(
             LiveFrame(row.time, truth, estimate[:nq], goal[:nq], numbers, state, explain(row.reason), self._points)
@@ -82,22 +82,22 @@ class LiveRun(Onlooker):
         nq = self._step.nd + self._step.nk
         made = np.array(row.z) - np.asarray(self._step.system.readings(estimate[:nq]), dtype=float)
         used = [bool(row.taken >> k & 1) for k in range(len(made))]
-        made = np.where(used, self.words.decode("innovation", message.innovation), made)
+        made = np.where(used, self.codec.decode("innovation", message.innovation), made)
         return {name: 1e3 * float(made[k]) for k, name in enumerate(self.channels) if row.valid >> k & 1}
 
-    def event(self, at: float, text: str) -> None:
+    def on_event(self, at: float, text: str) -> None:
         self.page.note(text, at)
         if text == "running":
-            self.page.injected()  # what was asked for before does not count
+            self.page.injected()  # requests from before the run do not count
             self.page.offer(True)
 
-    def stops(self) -> bool:
+    def stop_requested(self) -> bool:
         return self.page.stop_requested
 
-    def faults(self) -> Sequence[Fault]:
-        return [by_hand(name) for name in self.page.injected()]
+    def requested_faults(self) -> Sequence[Fault]:
+        return [operator_fault(name) for name in self.page.injected()]
 
-    def over(self, run: Run) -> None:
+    def on_end(self, run: Run) -> None:
         state, _, reason = (run.ended or "done").partition(": ")
         self.page.finish(*(("stopped", "by the user") if run.ended == STOPPED else (state, reason)))
 
@@ -123,9 +123,9 @@ def charts(controller: Controller, *, clock: bool = True) -> list[Chart]:
 def live(
     title: str, job: Job, controller: Controller, faults: Sequence[str] = (), *, clock: bool = True
 ) -> Iterator[LiveRun]:
-    """A page on localhost while the block runs; ``faults`` are names of `faults.BY_HAND`.
+    """A page on localhost while the block runs; ``faults`` are names of `faults.OPERATOR_FAULTS`.
 
-    Before it closes, someone at a terminal may look.
+    Before it closes, a user at a terminal may look at it.
     """
     from stepmap_hil.live import RemotePage
 

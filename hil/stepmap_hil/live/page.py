@@ -24,7 +24,7 @@ from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame, Pose, configuration
 from stepmap_hil.live.gate import Gate
 from stepmap_hil.live.scene import TRAIL, Scene, legend
 
-HOST = "127.0.0.1"  # never another: whoever sees the page can stop the robot
+HOST = "127.0.0.1"  # never another: the page can stop the robot
 RATE = 30.0  # Hz, at most, of the scene
 SHARE = 0.1  # of the time, at most, goes into drawing
 SLOW_RATE = 8.0  # Hz, at most, of charts, text and trails
@@ -91,7 +91,7 @@ class LivePage:
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
         gui.main_panel.dock_right()
         gui.main_panel.set_width(WIDTH)
-        # Buttons come first, so that nothing that grows can move one under somebody's mouse.
+        # Buttons come first, so that nothing that grows can move one under the mouse.
         self._button = gui.add_button(
             "STOP", color="red", icon=viser.Icon.PLAYER_STOP, hint="ends the run with a stop command"
         )

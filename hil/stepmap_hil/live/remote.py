@@ -49,9 +49,9 @@ class RemotePage:
             self.url = ""
         if not self.url:
             self.close()
-            raise LinkError("the live page did not start; what it said is above")
+            raise LinkError("the live page did not start; its output is above")
 
-    # What a run tells; nothing here waits
+    # From the run; nothing here waits
 
     def update(self, frame: LiveFrame) -> None:
         with suppress(queue.Full):
@@ -79,11 +79,11 @@ class RemotePage:
         self._order("finish", state, reason)
 
     def _order(self, name: str, *arguments: Any) -> None:
-        """These are few, so there is room for them, unless nobody takes them any more."""
+        """Orders other than ticks are few, so the queue has room unless the page has ended."""
         with suppress(queue.Full):
             self._orders.put(pickle.dumps((name, arguments)), timeout=0.0 if self._gone.is_set() else 0.1)
 
-    # What the user asks for
+    # From the user
 
     @property
     def stop_requested(self) -> bool:
@@ -124,7 +124,7 @@ class RemotePage:
         self._addresses.put("")
 
     def close(self) -> None:
-        """Ends the process when it has shown what it was told; calling it again does nothing."""
+        """Ends the process when it has handled all orders; calling it again does nothing."""
         with suppress(queue.Full):
             self._orders.put(None, timeout=ENDING)
         try:

@@ -1,7 +1,7 @@
 """The live page in a process of its own: ``RemotePage`` starts it and speaks to it through pipes.
 
 Orders come in as pickles on its input; its address, STOP and faults go out as lines. It ends when its input ends, so
-also when whoever started it dies.
+also when the process that started it dies.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ NICE = 5  # a run in real time comes first
 class _Served(LivePage):
     """Passes on what the user asks for."""
 
-    def __init__(self, told: IO[str], **given: Any) -> None:
-        self._told = told
+    def __init__(self, output: IO[str], **given: Any) -> None:
+        self._output = output
         super().__init__(**given)
-        print(self.url, file=told, flush=True)
+        print(self.url, file=output, flush=True)
 
     def _request_stop(self) -> None:
-        print("stop", file=self._told, flush=True)
+        print("stop", file=self._output, flush=True)
         super()._request_stop()
 
     def _inject(self, name: str) -> None:
-        print(f"fault {name}", file=self._told, flush=True)
+        print(f"fault {name}", file=self._output, flush=True)
         super()._inject(name)
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this
     os.nice(NICE)
-    told = os.fdopen(os.dup(1), "w")
+    output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints is no message
     orders = sys.stdin.buffer
     system, given = pickle.load(orders)
-    with _Served(told, system=sm.systems.get(**system), **given) as page:
+    with _Served(output, system=sm.systems.get(**system), **given) as page:
         while True:
             try:
                 order, arguments = pickle.load(orders)

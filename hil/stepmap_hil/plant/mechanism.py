@@ -28,15 +28,15 @@ class PlantErrors:
 
     def differences(self, *, motors: bool) -> list[str]:
         """What the model does not know, for people."""
-        told = [f"{name} = {value:g}" for name, value in self.system.items() if isinstance(value, int | float)]
-        told += [f"start of {name} {value:+g}" for name, value in self.start.items()]
-        told += [f"{name} {value:+g}" for name, value in self.offsets.items()]
+        texts = [f"{name} = {value:g}" for name, value in self.system.items() if isinstance(value, int | float)]
+        texts += [f"start of {name} {value:+g}" for name, value in self.start.items()]
+        texts += [f"{name} {value:+g}" for name, value in self.offsets.items()]
         if motors:
             m = self.motor
-            told.append(
+            texts.append(
                 f"motors with {m.lag:g} times the lag, {m.strength:g} times the speed, {m.backlash:g} m of play"
             )
-        return told
+        return texts
 
 
 class Plant:
@@ -92,7 +92,7 @@ class Plant:
         return [0] * self.nf + [motor.counts for motor in self.motors]
 
     def readings(self) -> Array:
-        """What perfect sensors would say."""
+        """Readings of perfect sensors."""
         return np.asarray(self.system.readings(self.coordinates), dtype=float)
 
     def advance(self, efforts: Sequence[int], enabled: bool, seconds: float) -> None:

@@ -29,7 +29,7 @@ class Motor:
 
     @property
     def counts(self) -> int:
-        """What the encoder says; it sits on the motor."""
+        """Encoder counts; the encoder sits on the motor."""
         counted = math.floor((self.position - self.start) * self.axis.counts_per_unit) + self.errors.zero
         return (counted + 2**31) % 2**32 - 2**31
 

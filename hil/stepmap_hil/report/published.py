@@ -17,7 +17,7 @@ from stepmap_hil.firmware.build import checkout
 from stepmap_hil.report import plots as figures
 from stepmap_hil.report.summary import Series, common, rms, roughness, series
 from stepmap_hil.runs import folders as runs
-from stepmap_hil.runs.recording import Story, story
+from stepmap_hil.runs.recording import RecordedRun, read_run
 
 BUILD = Path("build")
 JOB = "examples/suspended_mass.toml"
@@ -26,17 +26,17 @@ OWN = BUILD / "figures" / runs.RUNS  # runs that are made for a figure; those of
 
 def fig2(progress: Progress, recording: Path | None = None) -> Published:
     """Paths with and without feedback, and their last two seconds at the set point."""
-    told = _told(progress, recording)
-    if told.opened is None:
+    recorded = _recorded(progress, recording)
+    if recorded.opened is None:
         raise ModelError(f"{recording}: has no open loop to compare with; record it without --no-open-loop")
-    if told.controller.plant.step.nd < 2:
-        raise ModelError(f"{recording}: the figure is of two coordinates, and {told.job.name} has one")
-    closed, opened = common(series(told.controller, told.closed), series(told.controller, told.opened))
+    if recorded.controller.plant.step.nd < 2:
+        raise ModelError(f"{recording}: the figure is of two coordinates, and {recorded.job.name} has one")
+    closed, opened = common(series(recorded.controller, recorded.closed), series(recorded.controller, recorded.opened))
     if not len(closed.tick):
         raise ModelError(f"{recording}: its open loop and its closed loop have no tick in common")
     with styled():
-        drawn = figures.setpoint(told.controller, closed, opened)
-    x, y = (c.name for c in told.controller.plant.step.system.dynamic[:2])
+        drawn = figures.setpoint(recorded.controller, closed, opened)
+    x, y = (c.name for c in recorded.controller.plant.step.system.dynamic[:2])
     target = closed.reference[-1, :2]
     return Published(
         title="Open loop and closed loop, and the set point",
@@ -51,17 +51,17 @@ def fig2(progress: Progress, recording: Path | None = None) -> Published:
             **_pair("closed_loop", (x, y), closed.coordinates),
         ),
         key_figures=[("open loop", _about(opened, target)), ("closed loop", _about(closed, target))],
-        assumptions=_assumptions(told),
+        assumptions=_assumptions(recorded),
     )
 
 
 def fig4(progress: Progress, recording: Path | None = None) -> Published:
     """Commands of the reference, from raw and from filtered measurements."""
-    told = _told(progress, recording)
-    s = series(told.controller, told.closed)
+    recorded = _recorded(progress, recording)
+    s = series(recorded.controller, recorded.closed)
     with styled():
-        drawn = figures.commands(told.controller, s)
-    names = tuple(told.controller.plant.step.input_names)
+        drawn = figures.commands(recorded.controller, s)
+    names = tuple(recorded.controller.plant.step.input_names)
     curves = {"reference": s.plan, "raw": s.raw_command, "filtered": s.command}
     rough = {name: roughness(values, s) or np.nan for name, values in curves.items()}
     return Published(
@@ -82,22 +82,22 @@ def fig4(progress: Progress, recording: Path | None = None) -> Published:
             ),
         ],
         assumptions=(
-            *_assumptions(told),
+            *_assumptions(recorded),
             "both commands are of one run, which used the filtered one; the paper shows two trials. Raw: positions as "
             "measured, velocities from the last two, the same gains",
         ),
     )
 
 
-def _told(progress: Progress, recording: Path | None) -> Story:
+def _recorded(progress: Progress, recording: Path | None) -> RecordedRun:
     """The given run, or the last one of the main job; it is run now, apart, where there is none that can be used."""
     progress(0.0, "reading the recording")
     if recording is not None:
-        return story(runs.find(recording, BUILD))
+        return read_run(runs.find(recording, BUILD))
     for place in (runs.folder(BUILD, Path(JOB).stem), OWN):
-        told = _usable(runs.latest(place))
-        if told is not None:
-            return told
+        recorded = _usable(runs.latest(place))
+        if recorded is not None:
+            return recorded
     progress(0.1, "running the bench, about a minute")
     command = [
         sys.executable,
@@ -117,24 +117,25 @@ def _told(progress: Progress, recording: Path | None) -> Story:
     made = runs.latest(OWN)
     if made is None:
         raise LinkError(f"the bench gave no recording: there is none in {OWN}")
-    return story(made / runs.RECORDING)
+    return read_run(made / runs.RECORDING)
 
 
-def _usable(run: Path | None) -> Story | None:
+def _usable(run: Path | None) -> RecordedRun | None:
     """A run that went to its end, with one in open loop to compare with."""
     if run is None:
         return None
     try:
-        told = story(run / runs.RECORDING)
+        recorded = read_run(run / runs.RECORDING)
     except (ModelError, DamagedError):  # of another version
         return None
-    return told if told.opened is not None and not told.closed.ended else None
+    return recorded if recorded.opened is not None and not recorded.closed.ended else None
 
 
-def _assumptions(told: Story) -> tuple[str, ...]:
+def _assumptions(recorded: RecordedRun) -> tuple[str, ...]:
+    run, facts = recorded.closed, recorded.facts
     return (
-        f"recorded on the bench: {told.closed.board}, {told.closed.mode}, sensor {told.facts['sensor']}, seed "
-        f"{told.facts['seed']}; the robot is simulated, and differs from its model as the job's table [bench] says",
+        f"recorded on the bench: {run.board}, {run.mode}, sensor {facts['sensor']}, seed "
+        f"{facts['seed']}; the robot is simulated, and differs from its model as the job's table [bench] says",
         "the paper states neither its weights nor its noise; those of the job are used",
     )
 

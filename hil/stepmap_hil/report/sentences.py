@@ -68,8 +68,8 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("injected faults", f"{summary['injected_faults']} of {len(summary['fault_results'])} happened"))
     for result in summary["fault_results"]:
         mark = "as expected" if result["ok"] else f"NOT as expected ({result['expected']})"
-        by_hand = ", by hand" if result.get("by_hand") else ""
-        rows.append((f"{result['kind']} at {result['at']:g} s{by_hand}", f"{mark}: {result['seen']}"))
+        operator = ", by the operator" if result.get("by_hand") else ""
+        rows.append((f"{result['kind']} at {result['at']:g} s{operator}", f"{mark}: {result['seen']}"))
     if summary.get("flashed_bytes"):
         told = f"{summary['flashed_bytes']} bytes by stm32flash in {summary['flashed_seconds']:.1f} s, then booted"
         rows.append(("flashed", told))

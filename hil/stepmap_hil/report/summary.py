@@ -11,16 +11,16 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, LinkError
 from stepmap_codegen import Controller
-from stepmap_codegen.reference_loop import Twin
+from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.runs.fault_verdict import MOVING, NEVER
 from stepmap_hil.runs.log import Row, Run, errors, reference
 from stepmap_hil.wire import dialect
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 
 
 @dataclass(frozen=True)
 class Series:
-    """Arrays of the ticks while running, one row a tick."""
+    """Arrays of the ticks while running, one row per tick."""
 
     tick: Array  # number of the tick, int
     time: Array
@@ -50,9 +50,9 @@ def moving(run: Run) -> list[Row]:
 
 def series(controller: Controller, run: Run) -> Series:
     """The ticks of a run until the board ended it, as arrays."""
-    words = Words.parse(controller.description())
+    codec = SignalCodec.parse(controller.description())
     rows = moving(run)
-    nz = len(words.fields["measurement"])
+    nz = len(codec.fields["measurement"])
     measured = np.array([row.z for row in rows]).reshape(-1, nz)
     valid = np.array([[row.valid >> k & 1 for k in range(nz)] for row in rows], dtype=bool).reshape(-1, nz)
     return Series(
@@ -63,9 +63,9 @@ def series(controller: Controller, run: Run) -> Series:
         truth=np.array([row.truth for row in rows]),
         measured=measured,
         valid=valid,
-        estimate=np.array([words.decode("estimate", row.estimate) for row in rows]),
+        estimate=np.array([codec.decode("estimate", row.estimate) for row in rows]),
         plan=_plan(controller, rows),
-        command=np.array([words.decode("command", row.command) for row in rows]),
+        command=np.array([codec.decode("command", row.command) for row in rows]),
         raw_command=_raw_commands(controller, rows, _held(measured, valid)),
         latency_ms=np.array([row.latency_ms for row in rows if row.measured]),
         jitter_ms=np.array([row.jitter_ms for row in rows if row.measured]),
@@ -117,12 +117,14 @@ def bit_exact(controller: Controller, run: Run) -> bool | None:
     """Whether the board's estimates and commands are the integer model's; None where ticks are missing."""
     if controller.formats is None or not run.rows:
         return None
-    twin, last = Twin(controller), None
+    reference_loop, last = ReferenceLoop(controller), None
     follow = dialect.value("STEPMAP_STATE_RUNNING")
     for row in run.rows:
         if last is not None and row.running and last.running and row.tick != last.tick + 1:
             return None
-        made = twin.take(row.valid if row.measured else 0, row.words, follow=row.state == follow, running=row.running)
+        made = reference_loop.step(
+            row.valid if row.measured else 0, row.words, follow=row.state == follow, running=row.running
+        )
         if (row.estimate, row.command, row.taken) != made:
             return False
         last = row
@@ -160,7 +162,7 @@ def comparison(controller: Controller, closed: Series, opened: Series | None) ->
 
 
 def _measured(controller: Controller, s: Series) -> dict[str, Any]:
-    """Errors of measurements and of what the estimate says about the same channels, at the same ticks."""
+    """Errors of measurements and of the estimate in the same channels, at the same ticks."""
     channels, seen = lengths(controller), s.valid.all(axis=1)
     if not (s.known and channels and seen.any()):
         return dict.fromkeys(("raw_measurement_rms_m", "filtered_measurement_rms_m", "measured_channels"))
@@ -181,7 +183,7 @@ def summarize(controller: Controller, run: Run, s: Series, more: dict[str, Any])
         why = "; ".join([run.ended, *run.suspects[:1]]) or "the board sent no telemetry"
         raise LinkError(f"the run ended before its first tick: {why}")
     tracking = errors(controller, s.coordinates, s.reference)
-    clock = not run.lockstep  # in lock-step the host's clock says nothing about the robot
+    clock = not run.lockstep  # in lock-step the host's clock does not matter to the robot
     made = {
         "format": "stepmap-bench-1",
         "job": run.job,
@@ -216,7 +218,7 @@ def summarize(controller: Controller, run: Run, s: Series, more: dict[str, Any])
 
 
 def _board_faults(run: Run) -> int:
-    """As the board counted; a board in fault tells of no further tick, so the fault that ended a run is added."""
+    """As the board counted; a board in fault reports no further tick, so the fault that ended a run is added."""
     last = run.rows[-1]
     ended = run.stop is not None and run.stop.state == "fault" and last.state in MOVING
     return last.faults + ended

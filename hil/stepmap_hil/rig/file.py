@@ -34,7 +34,7 @@ SIZES = ("radius", "box", "body")  # of a Scene
 
 @dataclass(frozen=True)
 class RigFile:
-    """A rig as its file says it; paths are relative to the file."""
+    """A rig as its file describes it; paths are relative to the file."""
 
     file: Path | None = None
     plant: str = "simulated"
@@ -117,12 +117,12 @@ def _board_id(table: Table) -> bytes | None:
     if "board_id" not in table:
         return None
     try:
-        told = bytes.fromhex(table.text("board_id"))
+        given = bytes.fromhex(table.text("board_id"))
     except ValueError:
-        told = b""
-    if len(told) != BOARD_ID:
+        given = b""
+    if len(given) != BOARD_ID:
         raise table.error(f"must be the {2 * BOARD_ID} hexadecimal digits that stepmap monitor shows as id", "board_id")
-    return told
+    return given
 
 
 def _baud(table: Table) -> int:
@@ -211,8 +211,8 @@ def _toml(value: Any) -> str:
     return repr(value)
 
 
-class Room:
-    """How far coordinates may go: a plan that would leave it is refused, and a robot that does is stopped."""
+class Workspace:
+    """Limits of coordinates: a nominal trajectory that leaves them is refused, and a robot that does is stopped."""
 
     def __init__(self, rig: RigFile, names: Sequence[str]) -> None:
         for name in rig.limits:
@@ -222,7 +222,7 @@ class Room:
         self.bounds = [(names.index(name), name, *limits) for name, limits in rig.limits.items()]
 
     def require(self, controller: Controller) -> None:
-        """Raises where a plan leaves the room."""
+        """Raises where the nominal trajectory leaves the limits."""
         plan = controller.schedule.values()
         for index, name, low, high in self.bounds:
             outside = np.flatnonzero((plan[:, index] < low) | (plan[:, index] > high))
@@ -233,8 +233,8 @@ class Room:
                     f"{high:g}: plan a smaller motion, or make room"
                 )
 
-    def left(self, coordinates: Array) -> str | None:
-        """How coordinates are outside, in words; None where they are not."""
+    def violation(self, coordinates: Array) -> str | None:
+        """Which limit is violated, as a text; None where none is."""
         for index, name, low, high in self.bounds:
             if not low <= coordinates[index] <= high:
                 return f"{name} is {coordinates[index]:.3f}, and its limits are {low:g} to {high:g}"

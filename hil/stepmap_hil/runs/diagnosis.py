@@ -1,7 +1,7 @@
 """Why a board ended a run: in which channel, at which tick, by how much, and what is most likely behind it.
 
-The board tells its reason. The figures follow from the recording: the bit-exact reference model takes the measurements
-of the run once more and shows every innovation, those too that the gate kept out.
+The board reports its reason. The metrics follow from the recording: the bit-exact reference model runs through the
+measurements again and gives every innovation, those too that the gate rejected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepmap_codegen import Controller, Role
-from stepmap_codegen.reference_loop import Twin
+from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.faults.spec import UPLOADS, Fault
 from stepmap_hil.plant.mechanism import PlantErrors
 from stepmap_hil.runs.fault_verdict import MOVING
@@ -24,7 +24,7 @@ from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
 
 NIS_LIMIT, NIS_WINDOW, GATED_LIMIT, HOLD_S = 5.0, 16, 10, 0.2  # sm_supervisor_defaults
 RESTARTED = "the board restarted in the middle of the run"
-MISSED = 0.03  # of all ticks; more in real time says that the computer is too slow
+MISSED = 0.03  # of all ticks; more in real time means that the computer is too slow
 NEAR_S = 2.0  # after the begin of an injected fault, in which a stop may be its doing
 EARLY_S = 1.0  # after the begin of a run, in which a stop may be due to the start
 FAR = 0.5  # of a parameter: a plant that is farther from its model is the first suspect of those without a fault
@@ -57,8 +57,8 @@ class Suspect(NamedTuple):
     text: str
 
 
-class _Watched(Twin):
-    """The reference model, which also tells each channel's innovation in standard deviations."""
+class _InnovationLoop(ReferenceLoop):
+    """The reference model, which also keeps each channel's innovation in standard deviations."""
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -79,8 +79,8 @@ class _Watched(Twin):
 
 
 @dataclass(frozen=True)
-class Look:
-    """A tick of the run once more."""
+class TickInnovations:
+    """Innovations of one tick of the run."""
 
     row: Row
     sigmas: dict[int, float]  # innovation of each valid channel, in standard deviations
@@ -98,28 +98,28 @@ class Diagnosis:
         self.last = ended[0] if ended else len(run.rows) - 1
         self.start = run.rows[running[0]].time if running else 0.0
         self.row = run.rows[self.last]
-        # A board in fault, or one that has restarted, tells of no further tick.
+        # A board in fault, or one that has restarted, reports no further tick.
         self.time = (self.row.time if ended or noticed is None else noticed) - self.start
-        self.twin = None if controller.formats is None else _Watched(controller)
-        self.looks = list(self._looks())
+        self.reference = None if controller.formats is None else _InnovationLoop(controller)
+        self.ticks = list(self._replay())
 
-    def _looks(self) -> Iterator[Look]:
+    def _replay(self) -> Iterator[TickInnovations]:
         follow, mean = dialect.value("STEPMAP_STATE_RUNNING"), 1.0
-        for row in self.run.rows[: self.last + 1] if self.twin is not None else ():
-            assert self.twin is not None
-            self.twin.sigmas = {}
+        for row in self.run.rows[: self.last + 1] if self.reference is not None else ():
+            assert self.reference is not None
+            self.reference.sigmas = {}
             valid = row.valid if row.measured else 0
-            _, _, taken = self.twin.take(valid, row.words, follow=row.state == follow, running=row.running)
-            used = [s**2 for bit, s in self.twin.sigmas.items() if taken >> bit & 1]
+            _, _, taken = self.reference.step(valid, row.words, follow=row.state == follow, running=row.running)
+            used = [s**2 for bit, s in self.reference.sigmas.items() if taken >> bit & 1]
             mean += (sum(used) / len(used) - mean) / NIS_WINDOW if used else 0.0
-            yield Look(row, dict(self.twin.sigmas), mean)
+            yield TickInnovations(row, dict(self.reference.sigmas), mean)
 
-    def recent(self, count: int = NIS_WINDOW) -> list[Look]:
-        return self.looks[-count:]
+    def recent(self, count: int = NIS_WINDOW) -> list[TickInnovations]:
+        return self.ticks[-count:]
 
-    def figures(self) -> str:
-        """The figures behind the reason; empty where there are none."""
-        told = {
+    def metrics(self) -> str:
+        """The metrics behind the reason; empty where there are none."""
+        found = {
             Reason.GATED: self._gated,
             Reason.INNOVATION: self._innovation,
             Reason.COVARIANCE: self._covariance,
@@ -127,20 +127,20 @@ class Diagnosis:
             Reason.NO_MEASUREMENT: self._unseen,
             Reason.MOTOR_FOLLOWING: self._following,
         }.get(self.reason)
-        return told() if told is not None and self.looks else ""
+        return found() if found is not None and self.ticks else ""
 
     def _gated(self) -> str:
         gate = self.controller.plant.settings.gate or math.inf
-        last = self.looks[-1]
+        last = self.ticks[-1]
         out = {k: s for k, s in last.sigmas.items() if abs(s) > gate}
         named = ", ".join(f"{self.channels[k]} {s:+.3g} σ" for k, s in sorted(out.items(), key=lambda p: -abs(p[1])))
         return f"{named or 'no channel'} (gate {gate:g} σ), the last of {GATED_LIMIT} measurements in a row"
 
     def _innovation(self) -> str:
         worst, size = self.worst()
-        now = self.looks[-1].sigmas.get(worst, math.nan)
+        now = self.ticks[-1].sigmas.get(worst, math.nan)
         return (
-            f"mean squared innovation {self.looks[-1].nis:.2g} σ² (limit {NIS_LIMIT:g}, 1 is expected); largest in "
+            f"mean squared innovation {self.ticks[-1].nis:.2g} σ² (limit {NIS_LIMIT:g}, 1 is expected); largest in "
             f"{self.channels[worst]}, {now:+.2g} σ now and {size:.2g} σ RMS over {NIS_WINDOW} ticks"
         )
 
@@ -152,29 +152,29 @@ class Diagnosis:
 
     def sizes(self) -> dict[int, float]:
         seen: dict[int, list[float]] = {}
-        for look in self.recent():
-            for k, s in look.sigmas.items():
+        for tick in self.recent():
+            for k, s in tick.sigmas.items():
                 seen.setdefault(k, []).append(s)
         return {k: float(np.sqrt(np.mean(np.square(values)))) for k, values in seen.items()}
 
     def _covariance(self) -> str:
-        assert self.twin is not None
+        assert self.reference is not None
         program, output = self.controller.program, self.controller.output
         names = self.controller.plant.step.state_names
-        most, told = -1.0, ""
+        most, text = -1.0, ""
         for k, i in enumerate(program.of(Role.COVARIANCE)):
             place = program.fields[i].place
             limit = float(output.variances[k])
             if place is None or place[0] != place[1] or limit <= 0:
                 continue
-            variance = float(self.twin.machine.fields[i]) * 2.0 ** -self.twin.formats.fields[i]
+            variance = float(self.reference.machine.fields[i]) * 2.0 ** -self.reference.formats.fields[i]
             if variance / limit > most:
                 most = variance / limit
-                told = f"{names[place[0]]} ± {math.sqrt(max(variance, 0.0)):.2g} (limit {math.sqrt(limit):.2g})"
-        return told
+                text = f"{names[place[0]]} ± {math.sqrt(max(variance, 0.0)):.2g} (limit {math.sqrt(limit):.2g})"
+        return text
 
     def _unseen(self) -> str:
-        moving = [look.row for look in self.looks if look.row.running]
+        moving = [tick.row for tick in self.ticks if tick.row.running]
         used = [row.time for row in moving if row.taken]
         since = self.row.time - (used[-1] if used else self.start)
         gated = sum(bool(row.valid) and not row.taken for row in moving if not used or row.time > used[-1])
@@ -198,15 +198,15 @@ class Diagnosis:
 
 
 def diagnose(controller: Controller, run: Run, how: Circumstances) -> None:
-    """Adds figures to why the board ended a run, and names suspects; leaves other runs as they are."""
+    """Adds metrics to why the board ended a run, and names suspects; leaves other runs as they are."""
     if run.stop is None or not run.rows:
         return
     reason = Reason[run.stop.reason.upper()]
     found = Diagnosis(controller, run, reason, run.stop.time)
     meaning = RESTARTED if reason is Reason.BOOTED else EXPLANATIONS[reason].meaning
-    figures = found.figures()
+    metrics = found.metrics()
     at = f"at tick {found.row.tick} ({found.time:.2f} s)"
-    run.ended = f"{run.stop.state}: {meaning} {at}{f': {figures}' if figures else ''}"
+    run.ended = f"{run.stop.state}: {meaning} {at}{f': {metrics}' if metrics else ''}"
     run.suspects = [suspect.text for suspect in sorted(suspects(found, how), key=lambda s: -s.likely)]
 
 
@@ -216,7 +216,7 @@ CLOCK = (*FILTER, *SIGHT, Reason.MOTOR_FOLLOWING, Reason.LINK_LOST, Reason.OVERR
 
 
 def suspects(found: Diagnosis, how: Circumstances) -> list[Suspect]:
-    """What may be behind the end of a run, by what it shows; nothing where someone asked for it."""
+    """What may be behind the end of a run, by what it shows; nothing where a stop was commanded."""
     if found.reason is Reason.STOP_COMMAND:
         return []
     made = [*_injected(found, how), *_deadlines(found, how)]
@@ -294,7 +294,7 @@ def _one_channel(found: Diagnosis) -> Iterator[Suspect]:
 
 
 def _missing(found: Diagnosis) -> Iterator[Suspect]:
-    rows = [look.row for look in found.recent()]
+    rows = [tick.row for tick in found.recent()]
     together: dict[tuple[bool, ...], list[str]] = {}  # by the ticks at which they were missing
     for k, name in enumerate(found.channels):
         unseen = tuple(not (row.measured and row.valid >> k & 1) for row in rows)

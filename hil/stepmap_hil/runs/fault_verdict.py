@@ -1,4 +1,4 @@
-"""How the robot took what went wrong."""
+"""Evaluates faults: whether the robot reacted to each as expected."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_codegen import Controller
-from stepmap_hil.faults.spec import UPLOADS, Fault, Result
+from stepmap_hil.faults.spec import UPLOADS, Fault, FaultVerdict
 from stepmap_hil.runs.log import Row, errors, reference
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import Reason
 
-STANDS = 0.002  # m, a motor that stands moves no farther
-PATIENCE = {"stuck": np.inf}  # s until a fault shows, at most; a motor that is not to move may be blocked unnoticed
-USUAL_PATIENCE = 1.0
+MAX_REST_TRAVEL = 0.002  # m, of a motor that counts as standing
+TIMEOUT_S = 1.0  # until a fault shows
+TIMEOUTS_S = {"stuck": np.inf}  # a motor that is not to move may be blocked unnoticed
 TOO_EARLY = "too early to tell"
 NEVER = "did not happen: the run was over, or nothing passed that it could happen to"
 MOVING = tuple(dialect.value(f"STEPMAP_STATE_{name}") for name in ("RUNNING", "HOLDING"))
 
 
 @dataclass(frozen=True)
-class Course:
-    """What is known about a run when its faults are judged; times are since the command to run."""
+class RunOutcome:
+    """The outcome of a run, by which its faults are evaluated; times are since the command to run."""
 
     time: Array
     rows: Sequence[Row]
@@ -44,7 +44,7 @@ class Course:
         path: Sequence[tuple[float, Array]],
         ended: tuple[str, str] | None,
         end: float,
-    ) -> Course:
+    ) -> RunOutcome:
         """What rows show since the run was ``started``; ``path`` has times and positions of the motors."""
         ran = [row for row in rows if row.running]
         coordinates = np.array([row.coordinates for row in ran]).reshape(len(ran), -1)
@@ -55,66 +55,66 @@ class Course:
         return cls(times, ran, error, clock, robot, controller.program.period, ended, end)
 
 
-def judge(faults: Sequence[Fault], course: Course, happened: Sequence[bool]) -> list[Result]:
-    """How the robot took each fault of the run; one that never happened was not taken in any way."""
+def evaluate_faults(faults: Sequence[Fault], outcome: RunOutcome, happened: Sequence[bool]) -> list[FaultVerdict]:
+    """The verdict on each fault of the run, in the order of time; a fault that never happened fails."""
     both = [pair for pair in zip(faults, happened, strict=True) if pair[0].kind not in UPLOADS]
     both.sort(key=lambda pair: pair[0].at)
-    judged = [fault for fault, _ in both]
+    evaluated = [fault for fault, _ in both]
     results = []
     for k, (fault, there) in enumerate(both):
-        later = [f.at for f in judged[k + 1 :] if f.at > fault.at + 1e-9]
-        result = _judge(fault, course, later[0] if later else np.inf)
+        later = [f.at for f in evaluated[k + 1 :] if f.at > fault.at + 1e-9]
+        result = _evaluate(fault, outcome, later[0] if later else np.inf)
         if not there:
             result = replace(result, seen=NEVER, ok=False)
-        if fault.by_hand and not result.ok and not _shows(k, judged, course):
+        if fault.by_operator and not result.ok and not _shows(k, evaluated, outcome):
             result = replace(result, seen=f"{result.seen}: {TOO_EARLY}", ok=True)
         results.append(result)
     return results
 
 
-def _shows(k: int, faults: Sequence[Fault], course: Course) -> bool:
-    """Whether the run went on long enough to show what came of a fault, and with no other in the way.
+def _shows(k: int, faults: Sequence[Fault], outcome: RunOutcome) -> bool:
+    """Whether the run went on long enough to show the reaction to a fault, with no other fault near it.
 
-    Nobody plans the faults that are made by hand: they come on top of each other, and just before the end.
+    Faults of the operator are not planned: they overlap, and come just before the end.
     """
-    spans = [(fault.at, fault.at + _patience(fault)) for fault in faults]
+    spans = [(fault.at, fault.at + _time_to_show(fault)) for fault in faults]
     begin, end = spans[k]
     crowded = any(a <= end and begin <= b for i, (a, b) in enumerate(spans) if i != k)
-    over = course.end if course.ended is not None else max(course.time, default=0.0)
-    return not crowded and begin <= over and (course.ended is not None or end <= over)
+    over = outcome.end if outcome.ended is not None else max(outcome.time, default=0.0)
+    return not crowded and begin <= over and (outcome.ended is not None or end <= over)
 
 
-def _patience(fault: Fault) -> float:
+def _time_to_show(fault: Fault) -> float:
     lasts = fault.seconds if np.isfinite(fault.seconds) else 0.0
-    return float(max(lasts, PATIENCE.get(fault.kind, USUAL_PATIENCE)))
+    return float(max(lasts, TIMEOUTS_S.get(fault.kind, TIMEOUT_S)))
 
 
-def _judge(fault: Fault, course: Course, until: float) -> Result:
+def _evaluate(fault: Fault, outcome: RunOutcome, until: float) -> FaultVerdict:
     wanted = fault.expect
-    inside = (course.time >= fault.at - 1e-9) & (course.time < until - 1e-9)
-    rows = [row for row, here in zip(course.rows, inside, strict=True) if here]
+    inside = (outcome.time >= fault.at - 1e-9) & (outcome.time < until - 1e-9)
+    rows = [row for row, here in zip(outcome.rows, inside, strict=True) if here]
     state, reason = (_state(rows[-1].state), _reason(rows[-1].reason)) if rows else ("not reached", "")
-    if course.ended is not None and fault.at <= course.end < until:
-        state, reason = course.ended
+    if outcome.ended is not None and fault.at <= outcome.end < until:
+        state, reason = outcome.ended
     seen, ok = [state, reason], state == wanted.state and wanted.reason in (None, reason)
     if wanted.within is not None:
-        left = [row.state not in MOVING for row in course.rows]
-        reached = course.time[inside & np.array(left, dtype=bool)]
-        first = min([*reached, *([course.end] if course.end < until else [])], default=np.inf)
+        left = [row.state not in MOVING for row in outcome.rows]
+        reached = outcome.time[inside & np.array(left, dtype=bool)]
+        first = min([*reached, *([outcome.end] if outcome.end < until else [])], default=np.inf)
         after = float(first) - fault.at
         seen.append(f"after {after:.3f} s")
-        ok = ok and after <= wanted.within + course.period  # telemetry comes once a period
+        ok = ok and after <= wanted.within + outcome.period  # telemetry comes once per period
     if wanted.rest is not None:
-        resting = course.robot[(course.clock >= fault.at + wanted.rest - 1e-9) & (course.clock < until - 1e-9)]
+        resting = outcome.robot[(outcome.clock >= fault.at + wanted.rest - 1e-9) & (outcome.clock < until - 1e-9)]
         moved = float(np.ptp(resting, axis=0).max(initial=0.0)) if len(resting) else np.inf
         seen.append(f"then moved {1e3 * moved:.2f} mm")
-        ok = ok and moved <= STANDS
+        ok = ok and moved <= MAX_REST_TRAVEL
     if wanted.tracking is not None:
-        error = float(course.error[inside].max(initial=0.0))
+        error = float(outcome.error[inside].max(initial=0.0))
         seen.append(f"tracking {error:.4f} m")
         ok = ok and bool(rows) and error <= wanted.tracking
-    told = ", ".join(part for part in seen if part)
-    return Result(fault.kind, fault.at, str(wanted), told, ok, fault.by_hand)
+    observed = ", ".join(part for part in seen if part)
+    return FaultVerdict(fault.kind, fault.at, str(wanted), observed, ok, fault.by_operator)
 
 
 def _state(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Who looks on while a board runs, and may take a hand in it: stops the robot, or makes something go wrong."""
+"""Run listeners: follow a run while it goes on, may stop the robot and inject faults."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from stepmap_hil.wire.dialect import Message
 
 
-class Onlooker:
-    """Nobody: sees everything, does nothing. Those who do something override what they need."""
+class RunListener:
+    """Ignores everything and asks for nothing. Listeners that do something override what they need."""
 
-    injects = False
-    """Whether ``faults`` may ever return any."""
+    injects_faults = False
+    """Whether ``requested_faults`` may ever return any."""
 
-    def meet(self, sensor: object) -> None:
-        """What watches the plant, before the run."""
+    def on_start(self, sensor: object) -> None:
+        """The sensor of the run is open; the board is started next."""
 
-    def say(self, text: str) -> None:
-        """What is being done before the run."""
+    def on_progress(self, text: str) -> None:
+        """A step of the preparation begins."""
 
-    def hear(self, row: Row, message: Message) -> None:
-        """A tick, and the telemetry it comes from."""
+    def on_tick(self, row: Row, message: Message) -> None:
+        """A tick was logged; ``message`` is its telemetry."""
 
-    def event(self, at: float, text: str) -> None:
-        """Something that happened."""
+    def on_event(self, at: float, text: str) -> None:
+        """An event was logged."""
 
-    def over(self, run: Run) -> None:
-        """How it ended; the robot stands."""
+    def on_end(self, run: Run) -> None:
+        """The run is over; the robot stands."""
 
-    def stops(self) -> bool:
-        """Whether the robot shall stand still; once true it stays so."""
+    def stop_requested(self) -> bool:
+        """Whether the robot shall stand still; once true it stays true."""
         return False
 
-    def faults(self) -> Sequence[Fault]:
-        """What shall go wrong from now on; asked once a tick."""
+    def requested_faults(self) -> Sequence[Fault]:
+        """Faults to inject from now on; asked once per tick."""
         return ()

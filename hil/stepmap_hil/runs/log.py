@@ -1,4 +1,4 @@
-"""What happened in a run, tick by tick: kept, recorded, and shown to whoever looks on."""
+"""The run log: what happened tick by tick, kept in memory, recorded, and passed to the run listener."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
-from stepmap_hil.faults.spec import Result
-from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.faults.spec import FaultVerdict
+from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire.dialect import Message
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Sent
 
 STOPPED = "stopped by the user"
@@ -28,7 +28,7 @@ MOST_SEED = 2**53 - 1  # numbers of JSON are exact up to there
 
 @dataclass
 class Row:
-    """One tick of a run, as the board told it."""
+    """One tick of a run, as it is recorded in /tick."""
 
     time: float
     tick: int
@@ -36,16 +36,16 @@ class Row:
     reason: int
     running: bool
     measured: bool
-    valid: int
-    taken: int
+    valid: int  # bit per channel
+    taken: int  # bit per channel that the filter accepted
     z: list[float]
-    words: list[int]
-    estimate: list[int]
+    words: list[int]  # raw values of z, as they were sent
+    estimate: list[int]  # raw values
     command: list[int]
     coordinates: list[float]
     truth: list[float]
     latency_ms: float  # from the frame to the command; 0 where nothing was measured
-    jitter_ms: float  # how late the frame was looked at
+    jitter_ms: float  # by which the frame was late
     saturations: int
     gated: int
     faults: int
@@ -64,7 +64,7 @@ class Stop:
 
 @dataclass
 class Run:
-    """What happened."""
+    """What happened in a run."""
 
     job: str
     board: str
@@ -72,7 +72,7 @@ class Run:
     plant: str = "simulated"
     rows: list[Row] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
+    results: list[FaultVerdict] = field(default_factory=list)
     misses: int = 0
     ended: str = ""
     stop: Stop | None = None  # how the board ended it
@@ -87,13 +87,13 @@ class Run:
         return self.mode == "lockstep"
 
     def digest(self) -> str:
-        """Of all that does not depend on the clock: the same for one seed on every board."""
+        """A hash of all that does not depend on the computer's clock: the same for one seed on every board."""
         total = hashlib.sha256()
         for row in self.rows:
-            told = asdict(row)
+            content = asdict(row)
             for name in ("latency_ms", "jitter_ms"):
-                del told[name]
-            total.update(json.dumps(told).encode())
+                del content[name]
+            total.update(json.dumps(content).encode())
         rest = [self.events, [result.document() for result in self.results], self.ended]
         total.update(json.dumps(rest).encode())
         return total.hexdigest()
@@ -110,7 +110,7 @@ def reference(controller: Controller, rows: Sequence[Row]) -> Array:
 
 
 def errors(controller: Controller, coordinates: Array, goal: Array) -> Array:
-    """How far the masses of a mechanism are from where they should be, RMS over its bodies [m], a row a tick."""
+    """Tracking error: RMS distance of the bodies from their reference positions [m], one value per tick."""
     system = controller.plant.step.system
     nq = len(system.coordinates)
     bodies = [body.frame.index for body in system.bodies]
@@ -122,18 +122,18 @@ def errors(controller: Controller, coordinates: Array, goal: Array) -> Array:
 
 
 @dataclass
-class Logbook:
-    """Writes a run down."""
+class RunLog:
+    """Logs a run: adds to its rows and events, records them, and calls its listener."""
 
     job: Job
-    words: Words
+    codec: SignalCodec
     run: Run
     recorder: Recorder | None
-    onlooker: Onlooker
+    listener: RunListener
 
     def tick(self, time: float, message: Message, seen: Measurement, *, running: bool, measured: bool) -> Row:
-        """A tick as the board told it; not ``measured``: done without a measurement, and `seen` a sample of then."""
-        nx, nu = len(self.words.fields["estimate"]), len(self.words.fields.get("command", []))
+        """Logs a tick and the measurement it followed; one not ``measured`` is a sample of the plant at the tick."""
+        nx, nu = len(self.codec.fields["estimate"]), len(self.codec.fields.get("command", []))
         row = Row(
             time=time,
             tick=message.tick,
@@ -158,11 +158,11 @@ class Logbook:
             stamp_us=message.stamp_us if self.run.lockstep else 0,
         )
         self.run.rows.append(row)
-        self.onlooker.hear(row, message)
+        self.listener.on_tick(row, message)
         if self.recorder is not None:
             self.recorder.write("/tick", time, **vars(row))
-            estimate = self.words.decode("estimate", row.estimate)
-            self.recorder.write("/estimate", time, **_named(self.words.names("estimate"), estimate))
+            estimate = self.codec.decode("estimate", row.estimate)
+            self.recorder.write("/estimate", time, **_named(self.codec.names("estimate"), estimate))
             if self.run.plant == "simulated":
                 names = [c.name for c in self.job.system.coordinates]
                 self.recorder.write("/plant", time, **_named(names, seen.coordinates))
@@ -170,12 +170,12 @@ class Logbook:
 
     def event(self, time: float, text: str) -> None:
         self.run.events.append((time, text))
-        self.onlooker.event(time, text)
+        self.listener.on_event(time, text)
         if self.recorder is not None:
             self.recorder.write("/event", time, at=time, text=text)
 
     def sent(self, time: float, sent: Sent) -> None:
-        """What the board got, so that it can be sent again (``stepmap replay``)."""
+        """Records a message to the board, so that it can be sent again (``stepmap replay``)."""
         if self.recorder is not None:
             self.recorder.write("/sent", time, **{**vars(sent), "words": list(sent.words)})
 

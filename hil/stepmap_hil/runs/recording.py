@@ -24,12 +24,12 @@ from stepmap_codegen import generate as generation
 from stepmap_hil.runs import recording_checks as recorded
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recording, read
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 
 
 @dataclass(frozen=True)
-class Story:
-    """A recording as the run it is of."""
+class RecordedRun:
+    """A run as its recording has it: its job, its controller, its ticks, and what was sent."""
 
     job: Job
     choices: generation.Choices
@@ -46,14 +46,14 @@ ATTACHED = "files/"  # before the names of files that the job names
 ARRAYS = ("t", "x", "u", "gains")
 
 
-def story(path: Path) -> Story:
-    """What a recording tells; raises where it is none, or where this version makes another controller.
+def read_run(path: Path) -> RecordedRun:
+    """The run of a recording; raises where it is none, or where this version makes another controller.
 
     It comes from elsewhere: nothing in it names a file of this computer, and what it says is checked before it is used.
     """
     recording = read(path)
     with blaming(path):
-        return _told(recording, path)
+        return _recorded_run(recording, path)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def blaming(path: Path) -> Iterator[None]:
         raise DamagedError(f"{path} is damaged: {error}") from error
 
 
-def _told(recording: Recording, path: Path) -> Story:
+def _recorded_run(recording: Recording, path: Path) -> RecordedRun:
     about = recorded.About.read(recording.about["run"])
     if "job.toml" not in recording.attachments or "solution.npz" not in recording.attachments:
         raise ModelError(f"{path} holds no job: it was made by another program, or ends before its first entry")
@@ -79,8 +79,8 @@ def _told(recording: Recording, path: Path) -> Story:
             f"{path} was recorded with model {about.model}, and this version makes {controller.digest} of its job: "
             f"use stepmap {about.stepmap} as it was then"
         )
-    words = Words.parse(controller.description())
-    sizes = (words, len(job.system.coordinates))
+    codec = SignalCodec.parse(controller.description())
+    sizes = (codec, len(job.system.coordinates))
     closed = Run(about.job, about.board, about.mode, about.plant, recorded.rows(recording.of("/tick"), *sizes))
     closed.board_id = recorded.board_id(recording.about.get("board", {}).get("id", ""))
     closed.events = [recorded.event(entry) for entry in recording.of("/event")]
@@ -100,8 +100,8 @@ def _told(recording: Recording, path: Path) -> Story:
         facts = recorded.facts(recording.about.get("facts", end)["facts"])  # at first without what takes time
     rows = recorded.rows(recording.of("/open_loop"), *sizes)
     opened = Run(about.job, about.board, "lockstep", rows=rows) if rows else None
-    sent = [recorded.sent(entry, words) for entry in recording.of("/sent")]
-    return Story(job, choices, controller, closed, opened, facts, sent)
+    sent = [recorded.sent(entry, codec) for entry in recording.of("/sent")]
+    return RecordedRun(job, choices, controller, closed, opened, facts, sent)
 
 
 @lru_cache(maxsize=4)

@@ -15,12 +15,12 @@ from typing import Any
 from stepmap.errors import DamagedError
 from stepmap.text import printable
 from stepmap_codegen import boards
-from stepmap_hil.faults.spec import Result
+from stepmap_hil.faults.spec import FaultVerdict
 from stepmap_hil.rig.file import PLANTS
 from stepmap_hil.runs.log import MODES, MOST_SEED, Row, Stop
 from stepmap_hil.runs.mcap import NAME, Entry
 from stepmap_hil.wire import dialect
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Sent
 
 MODEL = re.compile(r"[0-9a-f]{8,64}")
@@ -83,9 +83,9 @@ def _shown(value: object) -> str:
 # Ticks
 
 
-def rows(entries: Sequence[Entry], words: Words, coordinates: int) -> list[Row]:
+def rows(entries: Sequence[Entry], codec: SignalCodec, coordinates: int) -> list[Row]:
     """Ticks; the mechanism has so many ``coordinates``."""
-    nz, nx, nu = (len(words.fields.get(role, ())) for role in ("measurement", "estimate", "command"))
+    nz, nx, nu = (len(codec.fields.get(role, ())) for role in ("measurement", "estimate", "command"))
     counts = {
         "z": (nz,),
         "words": (0, nz),
@@ -159,7 +159,7 @@ def event(entry: Entry) -> tuple[float, str]:
     return _number(entry.content["at"], "the time of an event"), _text(entry.content["text"], "an event")
 
 
-def sent(entry: Entry, words: Words) -> dict[str, Any]:
+def sent(entry: Entry, codec: SignalCodec) -> dict[str, Any]:
     """Something that the board got."""
     given = {**asdict(Sent("", 0)), **entry.content}
     made = {
@@ -168,7 +168,7 @@ def sent(entry: Entry, words: Words) -> dict[str, Any]:
         "text": _text(given["text"], "a command"),
         "sequence": _whole(given["sequence"], "sequence", *COUNT),
         "words": _words(list(given["words"]), "what was sent"),
-        "valid": _whole(given["valid"], "valid", 0, 2 ** len(words.fields.get("measurement", ()))),
+        "valid": _whole(given["valid"], "valid", 0, 2 ** len(codec.fields.get("measurement", ()))),
     }
     if made["kind"] == "command" and made["text"] not in _commands():
         raise DamagedError(f"no command is called {_shown(made['text'])}")
@@ -180,10 +180,10 @@ def _commands() -> set[str]:
     return {entry.name.removeprefix("STEPMAP_COMMAND_").lower() for entry in entries}
 
 
-def results(text: str) -> list[Result]:
+def results(text: str) -> list[FaultVerdict]:
     """What came of faults."""
     return [
-        Result(
+        FaultVerdict(
             kind=_text(one["kind"], "a fault"),
             at=_number(one["at"], "the time of a fault"),
             expected=_text(one["expected"], "what was expected"),

@@ -1,4 +1,4 @@
-"""What sees the plant: the system's own sensors with noise, a Kinect, or what other packages add (docs/sensors.md)."""
+"""Sensors of the bench: the system's own with noise, a Kinect, or those that other packages add (docs/sensors.md)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ GROUP = "stepmap.sensors"
 
 
 class SensorError(StepmapError, OSError):
-    """A sensor that is gone; the text says what to do."""
+    """A lost sensor; the text says what to do."""
 
 
 class Sensor(Protocol):
-    """Looks at the plant once a tick; raises SensorError when it is gone."""
+    """Measures the plant once per tick; raises SensorError when the sensor is lost."""
 
     def look(self, plant: Plant, time: float) -> Measurement: ...
 
@@ -33,7 +33,7 @@ class Sensor(Protocol):
 
 @runtime_checkable
 class SlowSensor(Protocol):
-    """A sensor whose look takes long, in two parts: in real time the second goes on in a thread beside the run.
+    """A sensor that takes long, in two parts: in real time ``read`` runs in a thread beside the run.
 
     ``look(plant, time)`` is ``read(expose(plant), time)``.
     """

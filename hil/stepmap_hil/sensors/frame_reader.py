@@ -1,4 +1,4 @@
-"""Looking at the plant: at once, or beside the run where that takes long and the clock does not wait."""
+"""Reads frames of a sensor: at once, or in a thread where reading is slow and time is real."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.sensors.base import Sensor, SensorError, SlowSensor
 from stepmap_hil.sensors.measurement import Measurement
 
-PATIENCE = 5.0  # s for a frame that is being read when a run ends
+TIMEOUT_S = 5.0  # for a frame that is being read when a run ends
 
 
-class Glances:
-    """One frame at a time; with ``aside`` a slow sensor reads its frames in a thread.
+class FrameReader:
+    """One frame at a time; ``in_thread``: a slow sensor reads its frames in a thread.
 
-    The run speaks to the thread through queues without a lock that a signal could leave taken.
+    Run and thread communicate through queues that have no lock which a signal could leave taken.
     """
 
-    def __init__(self, sensor: Sensor, *, aside: bool) -> None:
+    def __init__(self, sensor: Sensor, *, in_thread: bool) -> None:
         self._sensor = sensor
-        self._slow = sensor if aside and isinstance(sensor, SlowSensor) else None
-        self._asked: SimpleQueue[tuple[Any, float] | None] = SimpleQueue()
+        self._slow = sensor if in_thread and isinstance(sensor, SlowSensor) else None
+        self._requests: SimpleQueue[tuple[Any, float] | None] = SimpleQueue()
         self._read: SimpleQueue[Measurement | Exception] = SimpleQueue()
-        self._next: Measurement | Exception | None = None  # read, and not taken yet
+        self._next: Measurement | Exception | None = None  # read, not taken yet
         self._sample: Measurement | None = None
         self._thread = threading.Thread(target=self._work, name="camera", daemon=True)
         if self._slow is not None:
@@ -35,10 +35,10 @@ class Glances:
         """Whether a frame is still being read, or has not been taken."""
         return self._sample is not None
 
-    def look(self, plant: Plant, sample: Measurement) -> None:
-        """Takes a frame of the plant as it was sampled now."""
+    def start(self, plant: Plant, sample: Measurement) -> None:
+        """Exposes a frame of the plant, of which ``sample`` was taken now."""
         if self._slow is not None:
-            self._asked.put((self._slow.expose(plant), sample.time))
+            self._requests.put((self._slow.expose(plant), sample.time))
         else:
             try:
                 self._next = self._sensor.look(plant, sample.time)
@@ -47,7 +47,7 @@ class Glances:
         self._sample = sample
 
     def wait(self, seconds: float) -> bool:
-        """Whether a frame is read within that time; at once False where none is being read."""
+        """Whether a frame has been read, waiting at most so long; False at once where none is being read."""
         if self._next is None and self.busy and seconds > 0:
             try:
                 self._next = self._read.get(timeout=seconds)
@@ -55,8 +55,8 @@ class Glances:
                 return False
         return self._next is not None
 
-    def seen(self) -> Measurement | None:
-        """A frame that has been read since the last call; raises SensorError when the sensor is gone."""
+    def take(self) -> Measurement | None:
+        """The measurement of a frame that has been read since the last call; raises SensorError of a lost sensor."""
         if self._next is None and not self._read.empty():
             self._next = self._read.get()
         if self._next is None or self._sample is None:
@@ -68,14 +68,14 @@ class Glances:
         return sample.seen(found)
 
     def close(self) -> None:
-        """Waits for a frame that is being read; its sensor may be closed then."""
+        """Waits for a frame that is being read; the sensor may be closed afterwards."""
         if self._slow is not None:
-            self._asked.put(None)
-            self._thread.join(PATIENCE)
+            self._requests.put(None)
+            self._thread.join(TIMEOUT_S)
 
     def _work(self) -> None:
-        while self._slow is not None and (asked := self._asked.get()) is not None:
+        while self._slow is not None and (request := self._requests.get()) is not None:
             try:
-                self._read.put(self._slow.read(*asked))
-            except Exception as error:  # for whoever asked
+                self._read.put(self._slow.read(*request))
+            except Exception as error:  # raised by `take`
                 self._read.put(error)

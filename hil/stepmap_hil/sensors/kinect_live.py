@@ -1,4 +1,4 @@
-"""A Kinect that watches a real robot, or a recording of one."""
+"""A Kinect that measures a real robot, or a recording of its frames."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from stepmap_hil.sensors.kinect_rendered import as_measurement, require_channels
 from stepmap_hil.sensors.measurement import Measurement
 
 
-class KinectEye:
-    """Frames as they come: the newest is read, those that nobody had time for are skipped."""
+class LiveKinect:
+    """Measurements of a Kinect: the newest frame is read, older ones are skipped."""
 
     def __init__(self, rig: RigFile, job: Job) -> None:
         require_channels(job)
@@ -43,7 +43,7 @@ class KinectEye:
         return replace(seen, time=exposed, arrived=frame.seconds, skipped=frame.skipped)
 
     def points(self, most: int) -> Array:
-        """What the last frame shows."""
+        """Points of the last frame."""
         return shown(self.tracker, self.last, most)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A Kinect that watches the simulated plant: rendered frames go through the real driver, a tracker reads them."""
+"""A Kinect that measures the simulated plant: rendered frames go through the real driver, a tracker reads them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class KinectSensor:
         return as_measurement(self.tracker.read(frame.depth, time))
 
     def points(self, most: int) -> Array:
-        """What the last frame shows."""
+        """Points of the last frame."""
         return shown(self.tracker, self.last, most)
 
     def unplug(self) -> None:

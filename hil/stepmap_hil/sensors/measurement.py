@@ -8,7 +8,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_hil.plant.mechanism import Plant
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 
 
 def _nothing() -> Array:
@@ -17,19 +17,19 @@ def _nothing() -> Array:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A value for each channel, and a bit for each that was seen.
+    """A value per channel, and a bit per channel that was seen.
 
-    A sensor gives these two. The rest is added on the way: by the bench when it samples the plant, by frame delay and
-    faults (``due``, ``z``, ``valid``), by the encoding (``raw``), and when it is sent and answered.
+    A sensor gives these two. The bench adds what it knows of the plant at the sample time; frame delay and injected
+    faults change ``due``, ``z`` and ``valid``; encoding, sending and the answer add the rest.
     """
 
     z: Array
     valid: int
     time: float = 0.0  # s of the run, when the plant was sampled
     arrived: float = 0.0  # s of the computer's clock, when its frame came
-    jitter_ms: float = 0.0  # how late that was
+    jitter_ms: float = 0.0  # by which the frame was late
     truth: Array = field(default_factory=_nothing)  # readings without noise
-    coordinates: Array = field(default_factory=_nothing)  # q̄ of the plant then
+    coordinates: Array = field(default_factory=_nothing)  # q̄ of the plant at the sample time
     skipped: int = 0  # frames before it that were not read
     due: float = 0.0  # s of the run, when it reaches the board
     age: float = 0.0  # s from sampling to sending
@@ -38,14 +38,14 @@ class Measurement:
 
     @classmethod
     def sample(cls, plant: Plant, time: float, *, arrived: float = 0.0, jitter_ms: float = 0.0) -> Measurement:
-        """The plant as it is now; no channel has been seen yet."""
+        """A sample of the plant now; no channel has been seen yet."""
         truth = plant.readings()
         raw = (0,) * len(truth)
         return cls(truth, 0, time, arrived, jitter_ms, truth, plant.coordinates.copy(), due=time, raw=raw)
 
     def seen(self, by_sensor: Measurement) -> Measurement:
-        """This sample with the channels that a sensor has seen of it."""
+        """This sample with the values and valid bits of a sensor."""
         return replace(self, z=by_sensor.z, valid=by_sensor.valid)
 
-    def encoded(self, words: Words) -> Measurement:
-        return replace(self, raw=tuple(words.encode("measurement", self.z)))
+    def encoded(self, codec: SignalCodec) -> Measurement:
+        return replace(self, raw=tuple(codec.encode("measurement", self.z)))

@@ -1,4 +1,4 @@
-"""The keys of the boards on a line: each follows from the id that a board tells in its heartbeats."""
+"""The keys of the boards on a line: each follows from the board's id in its heartbeats."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Keyring:
         self._keys: dict[int, tuple[bytes, BoardKey]] = {}
         self._held = board_id is not None
         self.protocol: int | None = None
-        """Of the target, as its last heartbeat says, whoever sent it."""
+        """Of the target, by its last heartbeat, which any sender may forge."""
         self.other_id: bytes | None = None
-        """Of a heartbeat that says to be another board than the one that is held on to, whoever sent it."""
+        """Of a heartbeat of another board than the one that is held, which any sender may forge."""
         if board_id is not None:
             self._keys[target] = (board_id, key.of_board(board_id))
 
@@ -53,25 +53,25 @@ class Keyring:
     def learn(self, heartbeat: Message) -> None:
         """From a heartbeat whose signature is right."""
         if not (self._held and heartbeat.system == self._target):
-            told = bytes(heartbeat.board_id)
-            self._keys[heartbeat.system] = (told, self._key.of_board(told))
+            board_id = bytes(heartbeat.board_id)
+            self._keys[heartbeat.system] = (board_id, self._key.of_board(board_id))
 
     def hold(self) -> None:
         """The target has answered: it is this board until the end."""
         self._held = True
 
     def _of_heartbeat(self, heartbeat: Message) -> bytes:
-        told = bytes(heartbeat.board_id)
+        board_id = bytes(heartbeat.board_id)
         if heartbeat.system != self._target:
-            return self._key.of_board(told).link
+            return self._key.of_board(board_id).link
         self.protocol = heartbeat.protocol
         known = self._keys.get(self._target)
-        if known is not None and known[0] == told:
+        if known is not None and known[0] == board_id:
             return known[1].link
         if known is not None and self._held:
-            self.other_id = told
+            self.other_id = board_id
             return known[1].link
-        return self._key.of_board(told).link
+        return self._key.of_board(board_id).link
 
     def _link(self, system: int) -> bytes | None:
         known = self._keys.get(system)

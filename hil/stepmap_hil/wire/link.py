@@ -9,7 +9,6 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,17 +17,17 @@ from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.keyring import PROTOCOL, Keyring
 from stepmap_hil.wire.reasons import explain
+from stepmap_hil.wire.statistics import Statistics
 
 if TYPE_CHECKING:
     from stepmap_hil.wire.key import Key
 
-HOST = 255
-COMPONENT = 1
+HOST, COMPONENT = 255, 1
 EPOCH = 1_420_070_400  # 2015-01-01, where MAVLink's timestamps begin
 LATEST = 100_000 * (3_786_912_000 - EPOCH)  # of 2090-01-01; 48 bits end in 2104
-SLICE = 0.01  # s that one read waits at most
+READ_TIMEOUT_S = 0.01
 BACKLOG = 4096
-MEETING = 2.0  # s for a first heartbeat; five come every second
+HEARTBEAT_TIMEOUT_S = 2.0  # for the first one; a board sends five per second
 
 
 class Port(Protocol):
@@ -43,47 +42,17 @@ class Port(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass
-class Statistics:
-    """What was heard and said since the link was opened."""
-
-    received: int = 0
-    sent: int = 0
-    noise: int = 0
-    """Bytes that belonged to no frame."""
-    damaged: int = 0
-    """Frames with a wrong checksum."""
-    lost: int = 0
-    """Frames missing in the sequence of their sender."""
-    bare: int = 0
-    """Frames without a signature, heartbeats aside."""
-    forged: int = 0
-    """Frames signed with another key."""
-    unknown: int = 0
-    """Signed frames of boards that have not said yet which they are."""
-    unsigned: int = 0
-    """Heartbeats without a signature, where there is a key."""
-    replayed: int = 0
-    """Frames with a timestamp not above that of one before."""
-    behind: int = 0
-    """Frames from before the link was opened, or of a board that has not heard us yet."""
-    elsewhere: int = 0
-    """Frames for other systems, or our own coming back."""
-    dropped: int = 0
-    """Messages nobody asked for in time."""
-
-
 def clock() -> int:
     """MAVLink's timestamp of now: units of 10 µs since 2015."""
     return int((time.time() - EPOCH) * 1e5)
 
 
 class Link:
-    """Speaks with one board; what others on the line say is only counted.
+    """Messages to and from one board; those of other boards on the line are only counted.
 
     Its keys follow from the id in its heartbeats, so one of them is waited for before the first message. What a board
     signed is believed once it has answered a ping: before, it could have been recorded (docs/wire.md). With `board_id`
-    no other board is spoken to. Without a key frames are neither signed nor checked: a board takes none of them then.
+    no message goes to another board. Without a key frames are neither signed nor checked, and a board accepts none.
     """
 
     def __init__(
@@ -98,23 +67,21 @@ class Link:
     ) -> None:
         if not 1 <= target <= 254:
             raise LinkError(f"boards have system ids 1 to 254, not {target}")
-        self.port = port
-        self.target = target
-        self.system = system
+        self.port, self.target, self.system = port, target, system
         self._ring = None if key is None else Keyring(key, target=target, host=system, board_id=board_id)
         self._now = now
         self._opened = self._timestamp = self._clock()
         self._sequence = 0
         self._token = secrets.randbits(32)  # not the clock's: a computer without one would begin with the same again
-        self._answers = False  # the board has answered: what it says is of now
+        self._answers = False  # the board has answered: its messages are not a recording
         self._framer = dialect.Framer(None if self._ring is None else self._ring.key_of)
         self._streams: dict[tuple[int, int, int], int] = {}
         self._last: dict[tuple[int, int], int] = {}
         self._heard: set[int] = set()
-        self._has_key = False  # as its last heartbeat without a signature says
+        self._has_key = False  # by its last heartbeat without a signature
         self._backlog: deque[Message] = deque()
         self._counts = Statistics()
-        port.timeout = SLICE
+        port.timeout = READ_TIMEOUT_S
 
     @property
     def signed(self) -> bool:
@@ -124,8 +91,8 @@ class Link:
     @property
     def board_id(self) -> bytes:
         """Of the board; waits for its heartbeat where none has come yet."""
-        if self._ring is None or not self._meet(MEETING) or self._ring.board_id is None:
-            raise self._silent(MEETING)
+        if self._ring is None or not self._await_identity(HEARTBEAT_TIMEOUT_S) or self._ring.board_id is None:
+            raise self._silent(HEARTBEAT_TIMEOUT_S)
         return self._ring.board_id
 
     @property
@@ -139,8 +106,8 @@ class Link:
 
     def send(self, name: str, **fields: Any) -> None:
         """One message; `target_system` is this link's board unless given, and fields left out are 0."""
-        if not self._meet(MEETING):
-            raise self._silent(MEETING)
+        if not self._await_identity(HEARTBEAT_TIMEOUT_S):
+            raise self._silent(HEARTBEAT_TIMEOUT_S)
         if "target_system" in dialect.fields(name):
             fields.setdefault("target_system", self.target)
         self._timestamp = max(self._timestamp + 1, self._clock())
@@ -199,7 +166,7 @@ class Link:
         except OSError as error:
             raise self._gone(error) from error
         for frame in self._framer.feed(received):
-            message = self._judge(frame)
+            message = self._accept(frame)
             if message is not None and message.system == self.target:
                 self._backlog.append(message)
                 self._counts.received += 1
@@ -207,7 +174,7 @@ class Link:
             self._backlog.popleft()
             self._counts.dropped += 1
 
-    def _judge(self, frame: bytes) -> Message | None:
+    def _accept(self, frame: bytes) -> Message | None:
         """The message of a frame that is for us and can be believed."""
         message = dialect.decode(frame, trusted=self.signed and bool(frame[2] & dialect.SIGNED))
         if self._ring is not None and message.trusted and message.name == "HEARTBEAT":
@@ -221,8 +188,8 @@ class Link:
         if self.signed and not message.trusted:
             return message  # a stranger's numbers say nothing about what the board sent
         sender, sequence = (message.system, message.component), frame[4]
-        self._counts.lost += (sequence - self._last.get(sender, sequence - 1) - 1) % 256
-        self._last[sender] = sequence
+        before, self._last[sender] = self._last.get(sender, sequence - 1), sequence
+        self._counts.lost += (sequence - before - 1) % 256
         return message
 
     def _is_new(self, frame: bytes) -> bool:
@@ -230,15 +197,17 @@ class Link:
         if not self.signed:
             return True
         if not frame[2] & dialect.SIGNED:
-            heartbeat = dialect.frame_id(frame) == dialect.value("MAVLINK_MSG_ID_HEARTBEAT")
-            self._counts.bare += not heartbeat
-            self._counts.unsigned += heartbeat
-            if heartbeat:
-                told = dialect.decode(frame)
-                self._has_key = told.system == self.target and bool(told.flags & dialect.value("STEPMAP_FLAG_HAS_KEY"))
-            return heartbeat
+            is_heartbeat = dialect.frame_id(frame) == dialect.value("MAVLINK_MSG_ID_HEARTBEAT")
+            self._counts.bare += not is_heartbeat
+            self._counts.unsigned += is_heartbeat
+            if is_heartbeat:
+                heartbeat = dialect.decode(frame)
+                self._has_key = heartbeat.system == self.target and bool(
+                    heartbeat.flags & dialect.value("STEPMAP_FLAG_HAS_KEY")
+                )
+            return is_heartbeat
         stamp, stream = dialect.timestamp(frame), (frame[5], frame[6], frame[-13])
-        # A board that did not hear us yet may be behind: what it says could have been recorded long ago.
+        # A board that has received nothing yet may be behind: its frames could have been recorded long ago.
         if stamp <= self._streams.get(stream, self._opened):
             self._counts.replayed += stream in self._streams
             self._counts.behind += stream not in self._streams
@@ -249,8 +218,8 @@ class Link:
 
     # Questions
 
-    def _meet(self, timeout: float) -> bool:
-        """Whether it is known which board this is; waits for its heartbeat so long."""
+    def _await_identity(self, timeout: float) -> bool:
+        """Whether the board's id is known; waits at most so long for its heartbeat."""
         deadline = time.monotonic() + timeout
         while self._ring is not None and self._ring.board_id is None:
             if time.monotonic() >= deadline:
@@ -266,10 +235,10 @@ class Link:
         return seconds
 
     def _ping(self, timeout: float) -> float | None:
-        if not self._meet(timeout):
+        if not self._await_identity(timeout):
             return None
         self._token = (self._token + 1) & 0xFFFFFFFF
-        self._read(wait=False)  # a heartbeat that waits there says which timestamps the board takes
+        self._read(wait=False)  # a heartbeat in the buffer has the timestamp that the board accepts
         begun = time.perf_counter()
         self.send("PING", sequence=self._token, stamp_us=time.monotonic_ns() // 1000)
         deadline = time.monotonic() + timeout
@@ -292,9 +261,9 @@ class Link:
                 raise self._silent(timeout)
         deadline += 2.0  # five come every second
         while (left := deadline - time.monotonic()) > 0:
-            beat = self.receive("HEARTBEAT", timeout=left)
-            if beat is not None and self.believes(beat):
-                return beat
+            heartbeat = self.receive("HEARTBEAT", timeout=left)
+            if heartbeat is not None and self.believes(heartbeat):
+                return heartbeat
         raise LinkError(f"board {self.target} answers but sends no heartbeat: is this a stepmap firmware?")
 
     def _silent(self, timeout: float) -> LinkError:
@@ -309,7 +278,7 @@ class Link:
         bits = sum(dialect.value(f"STEPMAP_OPTION_{option.upper()}") for option in options)
         self._token = (self._token + 1) & 0xFFFFFFFF
         deadline = time.monotonic() + timeout
-        while self._meet(timeout) and time.monotonic() < deadline:
+        while self._await_identity(timeout) and time.monotonic() < deadline:
             self.send("COMMAND", token=self._token, options=bits, command=code)
             again = time.monotonic() + 0.2
             while (left := min(again, deadline) - time.monotonic()) > 0:

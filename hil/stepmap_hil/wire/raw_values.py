@@ -1,4 +1,4 @@
-"""Raw words of messages and numbers in SI units: what ``signals.json`` of a generated controller says about them."""
+"""Raw values of messages and numbers in SI units, by the formats in ``signals.json`` of a generated controller."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FORMAT = "stepmap-controller-1"
 
 
 @dataclass(frozen=True)
-class Words:
-    """The fields of a controller by role, and their formats."""
+class SignalCodec:
+    """Encodes and decodes the signals of a controller: its fields by role, and their formats."""
 
     system: str
     model: bytes
@@ -28,7 +28,7 @@ class Words:
     axes: tuple[dict[str, float], ...]
 
     @classmethod
-    def read(cls, folder: Path) -> Words:
+    def read(cls, folder: Path) -> SignalCodec:
         """Of a folder of generated code."""
         path = folder / "signals.json"
         try:
@@ -37,7 +37,7 @@ class Words:
             raise ModelError(f"{path} cannot be read ({error}); run stepmap generate again") from None
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> Words:
+    def parse(cls, document: dict[str, Any]) -> SignalCodec:
         if document.get("format") != FORMAT:
             raise ValueError(f"it is not of the format {FORMAT}")
         fields: dict[str, list[dict[str, Any]]] = {}
@@ -50,19 +50,22 @@ class Words:
         return [field["label"] for field in self.fields.get(role, [])]
 
     def encode(self, role: str, values: Array | Sequence[float]) -> list[int]:
-        """Numbers as words; those too large for their format become the largest."""
+        """Raw values of numbers; those too large for their format saturate."""
         if self.scalar != "fixed32":
-            return [int(word) for word in np.asarray(values, "<f4").view("<i4")]
+            return [int(value) for value in np.asarray(values, "<f4").view("<i4")]
         bits = np.array([field["bits"] for field in self.fields[role]], dtype=float)
         top = 2.0**31 - 1
-        return [int(word) for word in np.clip(np.rint(np.asarray(values) * 2.0**bits), -top, top)]
+        return [int(value) for value in np.clip(np.rint(np.asarray(values) * 2.0**bits), -top, top)]
 
-    def decode(self, role: str, words: Sequence[int]) -> Array:
-        """Words as numbers; more words than there are fields are ignored."""
+    def decode(self, role: str, raw: Sequence[int]) -> Array:
+        """Numbers of raw values; more than there are fields are ignored."""
         known = self.fields.get(role, [])
-        used = np.array(words[: len(known)], dtype="<i4")
+        used = np.array(raw[: len(known)], dtype="<i4")
         if self.scalar != "fixed32":
             return used.view("<f4").astype(float)
         bits = np.array([field["bits"] for field in known], dtype=float)
         scaled: Array = used * 2.0**-bits
         return scaled
+
+
+Words = SignalCodec  # its name before

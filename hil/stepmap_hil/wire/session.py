@@ -1,7 +1,7 @@
-"""Speaks to one board: measurement out, telemetry back, motors and time those of messages.
+"""The session with one board: measurements out, telemetry back; motors and time are those of messages.
 
-Nothing is waited for that may not come: behind every question goes a ping, and when that is answered the board has
-done what it was going to do.
+No timeout decides what a run does: a ping follows every message that the board may leave unanswered, and its reply
+shows that the board has handled all before it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from stepmap.errors import LinkError, ModelError
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.reasons import explain
 
 VIRTUAL = ("virtual_io", "virtual_time")
-CALIBRATIONS = 256  # measurements that a board is shown at most; it wants 64 of them
-PATIENCE = 5.0  # s for an answer
+MAX_CALIBRATION_MEASUREMENTS = 256  # the board needs 64 with all channels valid
+TIMEOUT_S = 5.0  # for an answer
 
 
 @dataclass
 class Actuators:
-    """What the board asks of its motors."""
+    """Efforts of the motors as the board commands them [per mille]."""
 
     effort: tuple[int, ...]
     enabled: bool
@@ -33,32 +33,32 @@ class Actuators:
 
 @dataclass(frozen=True)
 class Sent:
-    """Something that was sent: kind is "command", "measurement" or "encoder"."""
+    """A message that was sent; kind is "command", "measurement", "encoder", or "reset" of the board."""
 
     kind: str
     stamp_us: int
     text: str = ""
     sequence: int = 0
-    words: tuple[int, ...] = ()
+    words: tuple[int, ...] = ()  # raw values or counts
     valid: int = 0
 
 
 class Session:
-    """One board in the time of ``stamp_us``; ``log`` hears all that is sent.
+    """One board in the time of ``stamp_us``; ``log`` is called with every message that is sent.
 
-    ``schedule`` is what heartbeats must name, the first bytes of its SHA-256, before a board is armed.
+    ``schedule`` is the one a board must follow to be armed: the first bytes of its SHA-256, as heartbeats have them.
     """
 
     def __init__(
         self,
         link: Link,
-        words: Words,
+        codec: SignalCodec,
         *,
         options: Sequence[str] = VIRTUAL,
         schedule: bytes | None = None,
         log: Callable[[Sent], None] | None = None,
     ) -> None:
-        self.link, self.words, self.options, self.schedule = link, words, tuple(options), schedule
+        self.link, self.codec, self.options, self.schedule = link, codec, tuple(options), schedule
         self.stamp_us = 1_000_000
         self.sequence = 0
         self._fence = 0
@@ -66,74 +66,78 @@ class Session:
 
     def connect(self, timeout: float = 5.0) -> Message:
         """The board's heartbeat; refuses a board with another model."""
-        beat = self.link.connect(timeout)
-        if bytes(beat.model) != self.words.model:
+        heartbeat = self.link.connect(timeout)
+        if bytes(heartbeat.model) != self.codec.model:
             raise ModelError(
-                f"the board runs model {bytes(beat.model).hex()}, and this job is {self.words.model.hex()}: build and "
-                "flash the job's firmware first"
+                f"the board runs model {bytes(heartbeat.model).hex()}, and this job is {self.codec.model.hex()}: "
+                "build and flash the job's firmware first"
             )
-        return beat
+        return heartbeat
 
-    def ready(self, beat: Message) -> None:
-        """Brings a board that was left in the middle of something back to idle."""
+    def ready(self, heartbeat: Message) -> None:
+        """Brings the board to idle from any state."""
         idle, stopped, fault = (dialect.value(f"STEPMAP_STATE_{name}") for name in ("IDLE", "STOPPED", "FAULT"))
-        state = beat.state
+        state = heartbeat.state
         if state != idle:
             state = self.stop().state
         if state in (stopped, fault):
             self.command("reset_fault")
 
     def calibrate(self, look: Callable[[], tuple[Sequence[int], int]], counts: Sequence[int]) -> None:
-        """At rest: the board takes the mean of measured positions, (words, valid), for that of its encoders.
+        """At rest: the board takes the mean of measured positions as the zero of its encoders.
 
-        It wants some with everything seen, so it is shown more until it has them.
+        ``look`` gives raw values and valid bits; it is called until the board has enough with all channels valid.
         """
         self.command("calibrate", *self.options)
-        self.told()
-        beat: Message | None = None
-        for _ in range(CALIBRATIONS):
+        self.last_heartbeat()
+        heartbeat: Message | None = None
+        for _ in range(MAX_CALIBRATION_MEASUREMENTS):
             begun = time.perf_counter()
-            self.encoders(counts)  # when that is answered the board has told whether it has ended
-            beat = self.told() or beat
-            if beat is not None and beat.state != dialect.value("STEPMAP_STATE_CALIBRATING"):
+            self.encoders(counts)  # its answer comes after the heartbeat of a calibration that has ended
+            heartbeat = self.last_heartbeat() or heartbeat
+            if heartbeat is not None and heartbeat.state != dialect.value("STEPMAP_STATE_CALIBRATING"):
                 break
             self.measure(*look())
-            by_the_clock = "virtual_time" not in self.options  # of the board, to which old stamps are stale
-            self.pass_time(time.perf_counter() - begun if by_the_clock else 0.02)
+            real_time = "virtual_time" not in self.options  # the board rejects old stamps by its own clock
+            self.pass_time(time.perf_counter() - begun if real_time else 0.02)
         else:
-            raise LinkError(f"the board did not calibrate with {CALIBRATIONS} measurements: is everything in view?")
-        if not beat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
-            raise LinkError(f"the board could not calibrate: {explain(beat.reason)}")
+            raise LinkError(
+                f"the board did not calibrate with {MAX_CALIBRATION_MEASUREMENTS} measurements: is everything in view?"
+            )
+        if not heartbeat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
+            raise LinkError(f"the board could not calibrate: {explain(heartbeat.reason)}")
 
     def state(self) -> Message:
-        """The next heartbeat; those that wait are older than it."""
+        """The next heartbeat, after discarding those already received."""
         while self.link.poll("HEARTBEAT") is not None:
             pass
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_S
         while (left := deadline - time.monotonic()) > 0:
-            beat = self.link.receive("HEARTBEAT", timeout=left)
-            if beat is not None and self.link.believes(beat):
-                return beat
-        raise LinkError(f"the board sent no heartbeat for {PATIENCE:g} s: is it still connected?")
+            heartbeat = self.link.receive("HEARTBEAT", timeout=left)
+            if heartbeat is not None and self.link.believes(heartbeat):
+                return heartbeat
+        raise LinkError(f"the board sent no heartbeat for {TIMEOUT_S:g} s: is it still connected?")
 
-    def told(self) -> Message | None:
-        """The last heartbeat that is there, if one is; the board sends one whenever its state changes."""
+    def last_heartbeat(self) -> Message | None:
+        """The latest heartbeat received, if any; the board sends one at every change of state."""
         found = None
-        while (beat := self.link.poll("HEARTBEAT")) is not None:
-            found = beat if self.link.believes(beat) else found
+        while (heartbeat := self.link.poll("HEARTBEAT")) is not None:
+            found = heartbeat if self.link.believes(heartbeat) else found
         return found
+
+    told = last_heartbeat  # its name before
 
     def arm(self) -> None:
         self.require_schedule(self.state())
         self.command("arm", *self.options)
 
-    def require_schedule(self, beat: Message) -> None:
+    def require_schedule(self, heartbeat: Message) -> None:
         """Raises where the board would follow another schedule than this job's."""
-        used = bytes(beat.schedule)
+        used = bytes(heartbeat.schedule)
         if self.schedule is None or used == self.schedule:
             return
         follows = f"follows schedule {used.hex()}" if any(used) else "has no schedule"
-        takes = beat.flags & dialect.value("STEPMAP_FLAG_TAKES_UPLOADS")
+        takes = heartbeat.flags & dialect.value("STEPMAP_FLAG_TAKES_UPLOADS")
         raise LinkError(
             f"the board {follows}, and this job's is {self.schedule.hex()}: "
             + ("upload it (stepmap upload)" if takes else "it takes no uploads, so build and flash the job's firmware")
@@ -154,19 +158,19 @@ class Session:
         self.stamp_us = (self.stamp_us + round(seconds * 1e6)) & 0xFFFFFFFF
 
     def encoders(self, counts: Sequence[int]) -> Actuators:
-        """Positions of the motors now; the efforts in answer."""
+        """Sends encoder counts; the efforts in answer."""
         self._send_encoders(counts)
         while True:
-            answer = self._hear("VIRTUAL_ACTUATOR")
+            answer = self._receive("VIRTUAL_ACTUATOR")
             if answer.stamp_us == self.stamp_us:
                 return Actuators(tuple(answer.effort[: len(counts)]), bool(answer.enabled))
 
     def ask_encoders(self, counts: Sequence[int]) -> Actuators | None:
-        """The same of a board that may not answer, such as one that was reset."""
+        """The same; None where the board does not answer, as after a reset."""
         self._send_encoders(counts)
         self._send_fence()
         while True:
-            answer = self._hear("VIRTUAL_ACTUATOR", "PING")
+            answer = self._receive("VIRTUAL_ACTUATOR", "PING")
             if answer.name == "PING":
                 if answer.sequence == self._fence:
                     return None
@@ -178,41 +182,41 @@ class Session:
         self._log(Sent("encoder", self.stamp_us, words=tuple(counts)))
 
     def measure(self, z: Sequence[int], valid: int, age: float = 0.0) -> None:
-        """Sends what was seen ``age`` seconds ago."""
+        """Sends raw values that were sampled ``age`` seconds ago."""
         self.sequence += 1
         fields: dict[str, Any] = {"stamp_us": self.stamp_us, "sequence": self.sequence, "valid": valid}
         self.link.send("MEASUREMENT", z=z, age_us=min(round(1e6 * max(age, 0.0)), 0xFFFFFFFF), **fields)
         self._log(Sent("measurement", words=tuple(z), **fields))
 
     def tick(self, z: Sequence[int], valid: int) -> list[Message]:
-        """One measurement, and the telemetry up to what the board made of it; without that if it took no notice."""
+        """Sends a measurement; telemetry up to its answer, or without one where the board rejected it."""
         self.measure(z, valid)
         self._send_fence()
-        heard: list[Message] = []
+        telemetry: list[Message] = []
         while True:
-            answer = self._hear("TELEMETRY", "PING")
+            answer = self._receive("TELEMETRY", "PING")
             if answer.name == "TELEMETRY":
-                heard.append(answer)
+                telemetry.append(answer)
                 if answer.sequence == self.sequence:
-                    return heard
+                    return telemetry
             elif answer.sequence == self._fence:
-                return heard
+                return telemetry
 
     def ticks(self) -> list[Message]:
-        """Telemetry that is there already."""
-        heard: list[Message] = []
+        """Telemetry already received."""
+        telemetry: list[Message] = []
         while (message := self.link.poll("TELEMETRY")) is not None:
-            heard.append(message)
-        return heard
+            telemetry.append(message)
+        return telemetry
 
     def _send_fence(self) -> None:
         while self.link.poll("PING") is not None:
-            pass  # of questions that were answered before
+            pass  # replies to earlier fences
         self._fence = (self._fence + 1) & 0xFFFFFFFF
         self.link.send("PING", sequence=self._fence, stamp_us=self.stamp_us)
 
-    def _hear(self, *names: str) -> Message:
-        answer = self.link.receive(*names, timeout=PATIENCE)
+    def _receive(self, *names: str) -> Message:
+        answer = self.link.receive(*names, timeout=TIMEOUT_S)
         if answer is None:
-            raise LinkError(f"the board did not answer for {PATIENCE:g} s: is it still running?")
+            raise LinkError(f"the board did not answer for {TIMEOUT_S:g} s: is it still running?")
         return answer

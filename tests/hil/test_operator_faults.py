@@ -13,13 +13,13 @@ from stepmap.errors import LinkError
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.bench.replay import replay
 from stepmap_hil.boards import NativeBoard
-from stepmap_hil.faults.spec import BY_HAND, MOTORS, Expectation, Fault, Result, by_hand, offered
+from stepmap_hil.faults.spec import MOTORS, OPERATOR_FAULTS, Expectation, Fault, FaultVerdict, offered, operator_fault
 from stepmap_hil.report import write as results
-from stepmap_hil.runs.fault_verdict import TOO_EARLY, Course, judge
-from stepmap_hil.runs.listener import Onlooker
+from stepmap_hil.runs.fault_verdict import TOO_EARLY, RunOutcome, evaluate_faults
+from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.runs.recording import story
+from stepmap_hil.runs.recording import read_run
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link
 from tests.hil.rigs import quiet, rig, source
@@ -30,10 +30,10 @@ ENDING = {"link cut 1 s", "occluded 1 s", "motor stuck", "encoder jump", "board 
 FACTS = {"seed": 1, "sensor": "gaussian", "flash_bytes": None, "ram_bytes": None, "instructions_per_tick": None}
 
 
-class Hand(Onlooker):
-    """Injects faults of `BY_HAND` at ticks of the run, and stops it at one."""
+class Hand(RunListener):
+    """Injects faults of `OPERATOR_FAULTS` at ticks of the run, and stops it at one."""
 
-    injects = True
+    injects_faults = True
 
     def __init__(self, faults: dict[int, str] | None = None, stop: int | None = None) -> None:
         self.asked, self.stop = dict(faults or {}), stop
@@ -41,27 +41,27 @@ class Hand(Onlooker):
         self.events: list[str] = []
         self.ended: str | None = None
 
-    def hear(self, row: Row, message: Message) -> None:
+    def on_tick(self, row: Row, message: Message) -> None:
         self.tick = row.tick if row.running else -1
 
-    def event(self, at: float, text: str) -> None:
+    def on_event(self, at: float, text: str) -> None:
         self.events.append(text)
 
-    def over(self, run: Run) -> None:
+    def on_end(self, run: Run) -> None:
         self.ended = run.ended
 
-    def stops(self) -> bool:
+    def stop_requested(self) -> bool:
         return self.stop is not None and self.tick >= self.stop
 
-    def faults(self) -> Sequence[Fault]:
-        return [by_hand(self.asked.pop(at)) for at in list(self.asked) if self.tick >= at]
+    def requested_faults(self) -> Sequence[Fault]:
+        return [operator_fault(self.asked.pop(at)) for at in list(self.asked) if self.tick >= at]
 
 
-def run(hand: Onlooker | None, ticks: int = 80) -> Run:
+def run(hand: RunListener | None, ticks: int = 80) -> Run:
     return closed_loop(rig(ticks=ticks), None, quiet, None, hand)
 
 
-@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize("name", OPERATOR_FAULTS)
 def test_each_fault_is_taken_as_usual(name: str) -> None:
     hand = Hand({AT: name})
     made = run(hand)
@@ -70,7 +70,7 @@ def test_each_fault_is_taken_as_usual(name: str) -> None:
     assert result.by_hand
     assert result.document()["by_hand"] is True
     assert TOO_EARLY not in result.seen
-    assert f"fault by hand: {BY_HAND[name].kind}" in hand.events
+    assert f"fault by the operator: {OPERATOR_FAULTS[name].kind}" in hand.events
     assert bool(made.ended) == (name in ENDING)
     assert hand.ended == made.ended
     assert hand.events == [text for _, text in made.events]
@@ -79,7 +79,7 @@ def test_each_fault_is_taken_as_usual(name: str) -> None:
 @pytest.mark.parametrize("name", ["link cut 1 s", "6 frames lost", "board reset", "encoder jump"])
 def test_it_is_the_same_as_from_a_file(name: str) -> None:
     made = run(Hand({AT: name}))
-    planned = replace(by_hand(name, at=made.results[0].at), by_hand=False)
+    planned = replace(operator_fault(name, at=made.results[0].at), by_operator=False)
     again = closed_loop(replace(rig(ticks=80), faults=(planned,)), None, quiet)
     assert [told(row) for row in made.rows] == [told(row) for row in again.rows]
     assert made.ended == again.ended
@@ -100,7 +100,7 @@ def test_recordings_replay(name: str, tmp_path: Path) -> None:
     with Recorder(path, made.about(), source().attachments()) as recorder:
         done = closed_loop(made, recorder, quiet, None, Hand({AT: name}))
         results.conclude(recorder, done, FACTS)
-    recorded = story(path)
+    recorded = read_run(path)
     assert recorded.closed.results == done.results
     assert recorded.closed.digest() == done.digest()
     found = replay(recorded, NativeBoard(firmware("native").program), KEY)
@@ -133,7 +133,7 @@ def test_stop_before_the_run_keeps_the_robot_still(monkeypatch: pytest.MonkeyPat
 
 def test_stop_while_armed_keeps_the_robot_still(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(Hand):
-        def stops(self) -> bool:
+        def stop_requested(self) -> bool:
             return "armed" in self.events
 
     found = commands(monkeypatch)
@@ -161,11 +161,11 @@ def test_no_injected_fault_keeps_a_robot_from_being_stopped() -> None:
 # Judging
 
 
-def course(seconds: float, ended: tuple[str, str] | None = None, end: float = np.inf) -> Course:
+def course(seconds: float, ended: tuple[str, str] | None = None, end: float = np.inf) -> RunOutcome:
     """A run in which nothing but the clock moves."""
     time = np.arange(0.0, seconds, 0.1)
     row = rig_row()
-    return Course(time, [row] * len(time), np.zeros(len(time)), time, np.zeros((len(time), 1)), 0.1, ended, end)
+    return RunOutcome(time, [row] * len(time), np.zeros(len(time)), time, np.zeros((len(time), 1)), 0.1, ended, end)
 
 
 def rig_row() -> Row:
@@ -175,38 +175,40 @@ def rig_row() -> Row:
 
 def verdicts(faults: Sequence[Fault], *more: object) -> list[tuple[bool, bool]]:
     """(ok, too early) of each."""
-    return [(r.ok, TOO_EARLY in r.seen) for r in judge(faults, course(*more), [True] * len(faults))]  # type: ignore[arg-type]
+    return [(r.ok, TOO_EARLY in r.seen) for r in evaluate_faults(faults, course(*more), [True] * len(faults))]  # type: ignore[arg-type]
 
 
 def test_what_a_run_cannot_show_is_not_held_against_it() -> None:
-    reset = by_hand("board reset", at=1.0)
+    reset = operator_fault("board reset", at=1.0)
     assert verdicts([reset], 5.0) == [(False, False)]  # it went on for seconds: the reset was not noticed
     assert verdicts([reset], 1.2) == [(True, True)]  # it was stopped at once
-    assert verdicts([replace(reset, by_hand=False)], 1.2) == [(False, False)]  # who plans a fault plans for it to show
-    assert verdicts([by_hand("motor stuck", at=1.0)], 5.0) == [(True, True)]  # it may not have had to move
+    assert verdicts([replace(reset, by_operator=False)], 1.2) == [
+        (False, False)
+    ]  # who plans a fault plans for it to show
+    assert verdicts([operator_fault("motor stuck", at=1.0)], 5.0) == [(True, True)]  # it may not have had to move
 
 
 def test_faults_on_top_of_each_other_are_not_told_apart() -> None:
-    both = [by_hand("sensor jump", at=1.0), by_hand("encoder jump", at=1.1)]
+    both = [operator_fault("sensor jump", at=1.0), operator_fault("encoder jump", at=1.1)]
     assert verdicts(both, 1.5, ("fault", "motor_following"), 1.3) == [(True, False), (True, True)]
-    apart = [by_hand("sensor jump", at=1.0), by_hand("encoder jump", at=3.0)]
+    apart = [operator_fault("sensor jump", at=1.0), operator_fault("encoder jump", at=3.0)]
     assert verdicts(apart, 4.5, ("fault", "motor_following"), 3.3) == [(True, False), (False, False)]
 
 
 def test_what_is_pressed_after_the_end_does_not_count() -> None:
-    assert verdicts([by_hand("sensor jump", at=2.0)], 2.5, ("fault", "motor_following"), 1.5)[0][0]
+    assert verdicts([operator_fault("sensor jump", at=2.0)], 2.5, ("fault", "motor_following"), 1.5)[0][0]
 
 
 # What is offered
 
 
 def test_only_what_a_run_can_have_is_offered() -> None:
-    assert offered(motors=True, reset=True) == list(BY_HAND)
-    kinds = {BY_HAND[name].kind for name in offered(motors=False, reset=False)}
+    assert offered(motors=True, reset=True) == list(OPERATOR_FAULTS)
+    kinds = {OPERATOR_FAULTS[name].kind for name in offered(motors=False, reset=False)}
     assert not kinds & {*MOTORS, "reset"}
-    assert {by_hand(name).expect.state for name in ENDING} == {"stopped", "fault", "idle"}
-    assert all(by_hand(name).expect == Expectation() for name in set(BY_HAND) - ENDING)
+    assert {operator_fault(name).expect.state for name in ENDING} == {"stopped", "fault", "idle"}
+    assert all(operator_fault(name).expect == Expectation() for name in set(OPERATOR_FAULTS) - ENDING)
 
 
 def test_results_of_files_do_not_mention_hands() -> None:
-    assert "by_hand" not in Result("cut", 1.0, "running", "running", ok=True).document()
+    assert "by_hand" not in FaultVerdict("cut", 1.0, "running", "running", ok=True).document()

@@ -13,7 +13,7 @@ from stepmap.arrays import Array
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.sensors.base import SensorError
-from stepmap_hil.sensors.frame_reader import Glances
+from stepmap_hil.sensors.frame_reader import FrameReader
 from stepmap_hil.sensors.gaussian import Gaussian
 from stepmap_hil.sensors.measurement import Measurement
 from tests.hil.rigs import quiet, rig
@@ -57,11 +57,11 @@ def sample(plant: Plant, at: float = 0.0) -> Measurement:
     return Measurement.sample(plant, at, arrived=time.perf_counter())
 
 
-def awaited(glances: Glances) -> Measurement:
+def awaited(reader: FrameReader) -> Measurement:
     found: list[Measurement] = []
 
     def taken() -> bool:
-        seen = glances.seen()
+        seen = reader.take()
         found.extend([] if seen is None else [seen])
         return bool(found)
 
@@ -83,42 +83,42 @@ class Held(Slow):
 
 def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
     sensor = Held()
-    glances = Glances(sensor, aside=True)
+    reader = FrameReader(sensor, in_thread=True)
     then = sample(plant, at=1.0)
-    glances.look(plant, then)  # returns, although nothing can be read yet
-    assert glances.busy
-    assert glances.seen() is None
+    reader.start(plant, then)  # returns, although nothing can be read yet
+    assert reader.busy
+    assert reader.take() is None
     truth = plant.readings().copy()
     plant.advance([1000, 1000, 0, 0], True, 0.1)  # goes on meanwhile; the frame shows what was
     assert np.abs(plant.readings() - truth).max() > 1e-3
     sensor.may.set()
-    seen = awaited(glances)
+    seen = awaited(reader)
     assert (seen.time, seen.arrived) == (then.time, then.arrived)
     assert seen.coordinates is then.coordinates
     assert np.array_equal(seen.z, truth)
-    assert not glances.busy
-    assert glances.seen() is None
-    glances.close()
+    assert not reader.busy
+    assert reader.take() is None
+    reader.close()
 
 
 @pytest.mark.parametrize("sensor", [Slow(np.zeros(4), 1), Gaussian(np.zeros(4), 1)])
 def test_where_time_waits_it_is_looked_at_once(sensor: Gaussian, plant: Plant) -> None:
-    glances = Glances(sensor, aside=False)
-    glances.look(plant, sample(plant))
-    assert glances.seen() is not None
+    reader = FrameReader(sensor, in_thread=False)
+    reader.start(plant, sample(plant))
+    assert reader.take() is not None
     assert getattr(sensor, "threads", {threading.get_ident()}) == {threading.get_ident()}
-    glances.close()
+    reader.close()
 
 
-@pytest.mark.parametrize("aside", [True, False])
-def test_a_sensor_that_is_gone_says_so_when_its_frame_is_asked_for(aside: bool, plant: Plant) -> None:
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_a_sensor_that_is_gone_says_so_when_its_frame_is_asked_for(in_thread: bool, plant: Plant) -> None:
     sensor = Slow(np.zeros(4), 1)
     sensor.unplug()
-    glances = Glances(sensor, aside=aside)
-    glances.look(plant, sample(plant))
+    reader = FrameReader(sensor, in_thread=in_thread)
+    reader.start(plant, sample(plant))
     with pytest.raises(SensorError, match="is gone"):
-        awaited(glances)
-    glances.close()
+        awaited(reader)
+    reader.close()
 
 
 @pytest.mark.realtime
@@ -147,16 +147,16 @@ def test_frames_that_come_while_one_is_read_are_missed(monkeypatch: pytest.Monke
 def test_a_frame_that_is_read_is_taken_before_the_next(plant: Plant) -> None:
     """However late that is asked for: it is there, and the camera is free."""
     sensor = Slow(np.zeros(4), 1)
-    glances = Glances(sensor, aside=True)
+    reader = FrameReader(sensor, in_thread=True)
     for k in range(3):
         then = sample(plant, at=1.0 + k)
-        glances.look(plant, then)
-        wait_for(lambda: glances.wait(0.1), "a frame is read")
-        found = glances.seen()
+        reader.start(plant, then)
+        wait_for(lambda: reader.wait(0.1), "a frame is read")
+        found = reader.take()
         assert found is not None
         assert found.coordinates is then.coordinates
-        assert not glances.busy
-    glances.close()
+        assert not reader.busy
+    reader.close()
 
 
 def test_an_interrupt_at_any_time_leaves_no_lock() -> None:
@@ -164,7 +164,7 @@ def test_an_interrupt_at_any_time_leaves_no_lock() -> None:
     code = """
 import random, signal, time
 from types import SimpleNamespace
-from stepmap_hil.sensors.frame_reader import Glances
+from stepmap_hil.sensors.frame_reader import FrameReader
 from stepmap_hil.sensors.measurement import Measurement
 
 class Eye:
@@ -182,18 +182,18 @@ signal.signal(signal.SIGALRM, interrupt)
 chance = random.Random(1)
 longest = 0.0
 for _ in range(1500):
-    glances = Glances(Eye(), aside=True)
+    reader = FrameReader(Eye(), in_thread=True)
     try:
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, 2e-3))
         while True:
-            if not glances.busy:
-                glances.look(None, Measurement([], 0))
-            glances.wait(1e-4)
-            glances.seen()
+            if not reader.busy:
+                reader.start(None, Measurement([], 0))
+            reader.wait(1e-4)
+            reader.take()
     except KeyboardInterrupt:
         pass
     begun = time.perf_counter()
-    glances.close()
+    reader.close()
     longest = max(longest, time.perf_counter() - begun)
 print(longest)
 """

@@ -12,7 +12,7 @@ from stepmap.errors import JobError
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.bench.settings import read_settings
 from stepmap_hil.report.summary import bit_exact
-from stepmap_hil.sensors.frame_delay import Arrivals
+from stepmap_hil.sensors.frame_delay import FrameDelay
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import JOB
 
@@ -20,8 +20,8 @@ PERIOD, GRID = 1 / 30, 1 / 30 / 64
 
 
 def delays(jitter: float, count: int = 4000, seed: int = 1) -> np.ndarray:
-    arrivals = Arrivals(jitter, GRID, PERIOD, seed)
-    return np.array([arrivals.next() for _ in range(count)])
+    frame_delay = FrameDelay(jitter, GRID, PERIOD, seed)
+    return np.array([frame_delay.next() for _ in range(count)])
 
 
 def test_delays_are_those_of_half_a_bell() -> None:
