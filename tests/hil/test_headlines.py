@@ -247,7 +247,7 @@ def test_innovations_are_those_of_the_board() -> None:
     """The model's innovations are the board's own: telemetry has them of channels that were taken."""
     controller = solution()[1]
     found = Diagnosis(controller, closed(), Reason.INNOVATION)
-    assert 0.3 < found.looks[-1].nis < 3  # 1 is expected
+    assert 0.3 < found.ticks[-1].nis < 3  # 1 is expected
     sizes = found.sizes()
     assert set(sizes) == {0, 1, 2, 3}
     assert all(0.2 < size < 4 for size in sizes.values())

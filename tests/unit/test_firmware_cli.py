@@ -387,9 +387,9 @@ def test_monitor_believes_signed_heartbeats_only(port: str) -> None:
         watched = Monitor(link)
         list(watched.take(link.connect()))
         forged = dialect.decode(dialect.encode(Message("HEARTBEAT", lie, system=1, component=1), 0))
-        elsewhere = replace(watched.beat, system=2, fields={**watched.beat.fields, "state": 4})
+        elsewhere = replace(watched.heartbeat, system=2, fields={**watched.heartbeat.fields, "state": 4})
         assert [*watched.take(forged), *watched.take(elsewhere)] == []
-        assert dialect.word("STEPMAP_STATE", watched.beat.state) == "idle"
+        assert dialect.word("STEPMAP_STATE", watched.heartbeat.state) == "idle"
 
 
 def test_monitor_shows_at_once_what_it_heard_when_it_connected(port: str) -> None:
