@@ -149,7 +149,7 @@ def ranges(
         text = json.dumps(made.description(), indent=1, ensure_ascii=False, allow_nan=False)
         write_whole(save, f"{text}\n".encode())
     if block is not None:
-        console().print(grid(LINE_HEADINGS, line_rows(made, block)))
+        console().print(grid(OPERATION_HEADINGS, operation_rows(made, block)))
     else:
         console().print(grid(HEADINGS, signal_rows(made)))
         console().print()
@@ -158,7 +158,7 @@ def ranges(
 
 
 HEADINGS = ("signal", "is", "unit", "low", "high", "range", "bits", "headroom", "error")
-LINE_HEADINGS = ("line", "operation", "of", "largest", "bound", "bits", "headroom")
+OPERATION_HEADINGS = ("number", "operation", "of", "largest", "bound", "bits", "headroom")
 
 
 def signal_rows(made: Design) -> list[tuple[str, ...]]:
@@ -178,8 +178,8 @@ def signal_rows(made: Design) -> list[tuple[str, ...]]:
     ]
 
 
-def line_rows(made: Design, name: str) -> list[tuple[str, ...]]:
-    """Every line of a block: what it computes, how large it was seen and can become, its format."""
+def operation_rows(made: Design, name: str) -> list[tuple[str, ...]]:
+    """Every operation of a block: what it computes, how large it was seen and can become, its format."""
     names = [block.name for block in made.program.blocks]
     if name not in names:
         raise typer.BadParameter(f"no block is called {name!r}; there are {', '.join(names)}", param_hint="--block")
@@ -187,12 +187,12 @@ def line_rows(made: Design, name: str) -> list[tuple[str, ...]]:
     block, formats = made.program.blocks[number], made.formats
     assert formats is not None  # ranges are of fixed-point code
     rows: list[tuple[str, ...]] = []
-    for i, line in enumerate(block.lines):
-        seen, bits = float(made.ranges.seen[number][i]), formats.blocks[number].lines[i]
-        what = line.describe(made.program)
-        room = 2.0 ** (formats.word - 1 - bits) / seen if seen > 0 else float("inf")
+    for i, operation in enumerate(block.operations):
+        seen, bits = float(made.ranges.seen[number][i]), formats.blocks[number].operations[i]
+        what = operation.describe(made.program)
+        headroom = 2.0 ** (formats.word - 1 - bits) / seen if seen > 0 else float("inf")
         bound = float(made.ranges.bounds[number][i])
-        rows.append((f"{i}", *what, f"{seen:.4g}", f"{bound:.4g}", str(bits), f"{room:.3g}"))
+        rows.append((f"{i}", *what, f"{seen:.4g}", f"{bound:.4g}", str(bits), f"{headroom:.3g}"))
     return rows
 
 
@@ -214,8 +214,8 @@ def key_figures(made: Controller) -> list[tuple[str, str]]:
         ),
         ("schedule", f"{len(made.schedule.rows)} rows, {len(made.schedule.pack())} bytes"),
     ]
-    if made.kept is not None:
-        rows.insert(1, ("formats", f"kept, those of {made.kept.source}"))
+    if made.pinned is not None:
+        rows.insert(1, ("formats", f"pinned, those of {made.pinned.source}"))
     chips = [spec for spec in boards.catalog().values() if spec.bare_chip is not None]
     return [*rows, *((spec.name, _share(estimate, spec)) for spec in chips)]
 

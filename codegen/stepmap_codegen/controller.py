@@ -28,14 +28,14 @@ from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, encode
 from stepmap_codegen.model.program import Program, Role
 from stepmap_codegen.model.scalar import Form, Scalar
-from stepmap_codegen.precision import pinned as keeping
+from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import assign
-from stepmap_codegen.precision.pinned import Kept
+from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.ranges import (
     MARGIN,
+    Ensemble,
     Ranges,
     Recording,
-    Tube,
     first_fields,
     measure,
     require_limits,
@@ -58,11 +58,11 @@ class Options:
     form: Form | None = None  # None: straight-line code unless the board's flash asks for rows
     precision: float | None = None  # largest rounding of an estimated coordinate in one tick, in its unit
     board: str | None = None
-    tube: Tube = field(default_factory=Tube)
+    ensemble: Ensemble = field(default_factory=Ensemble)
     study: bool = False  # formats that round too much are made all the same
     robot: Table | None = None  # [board] of the job
-    room: float = 1.0  # times more than the ranges ask for that formats hold
-    kept: Kept | None = None  # formats that were chosen before
+    headroom: float = 1.0  # times more than the ranges ask for that formats hold
+    pinned: PinnedFormats | None = None  # formats that were chosen before
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Controller:
     late: float  # s, from a measurement to its arrival at the board
     map_error: Mapping[str, float]  # of each state: how far the map's Newton steps end from the converged step
     state_sizes: Mapping[str, float]  # how large each state became in the simulated runs
-    kept: Kept | None = None
+    pinned: PinnedFormats | None = None
 
     @property
     def digest(self) -> str:
@@ -93,7 +93,7 @@ class Controller:
     def files(self) -> dict[str, bytes]:
         """Generated files by name."""
         blob = self.schedule.pack()
-        output = self.output if self.kept is None else replace(self.output, signals=self.kept.listed(self.program))
+        output = self.output if self.pinned is None else replace(self.output, signals=self.pinned.listed(self.program))
         texts = {
             "controller.h": emit_header(self.program, self.formats, output),
             "controller.c": emit_source(self.program, self.formats, output),
@@ -104,12 +104,12 @@ class Controller:
         return {**{name: text.encode() for name, text in texts.items()}, "schedule.bin": blob}
 
     def formats_file(self) -> str | None:
-        """The text of formats.json, which ``Options.kept`` is read from; None for floating point."""
+        """The text of formats.json, which ``Options.pinned`` is read from; None for floating point."""
         if self.formats is None:
             return None
-        listed = self.signals if self.kept is None else self.kept.listed(self.program)
+        listed = self.signals if self.pinned is None else self.pinned.listed(self.program)
         o = self.output
-        return keeping.pack(
+        return pinning.pack(
             self.program, self.plant, self.digest, self.formats, o.start, o.test.row, o.variances, listed
         )
 
@@ -158,8 +158,8 @@ class Design(Controller):
     def require_budget(self, precision: float | None = None) -> None:
         """Raises RangeError where rounding would be noticed: what ``design`` does unless it is a study."""
         if self.formats is not None:
-            if self.kept is not None:
-                keeping.require_fit(self.kept, self.program, self.ranges)
+            if self.pinned is not None:
+                pinning.require_fit(self.pinned, self.program, self.ranges)
             _budget(self.plant, self.program, self.ranges, self.formats, self.signals, precision)
 
 
@@ -178,62 +178,62 @@ def _budget(
 def design(plant: Plant, trajectory: Trajectory, options: Options | None = None) -> Design:
     """Lowers, measures ranges, chooses formats. Raises RangeError where limits are missing or a number does not fit.
 
-    Formats that are kept are not chosen; ModelError where they are of another program.
+    Formats that are pinned are not chosen; ModelError where they are of another program.
     """
     chosen = options or Options()
-    kept = chosen.kept
+    pinned = chosen.pinned
     require_limits(plant, trajectory)
-    program = lower(plant) if kept is None else _kept_program(kept, plant, trajectory, chosen)
-    recordings = _simulated(program, plant, trajectory, chosen.tube)
+    program = lower(plant) if pinned is None else _pinned_program(pinned, plant, trajectory, chosen)
+    recordings = _simulated(program, plant, trajectory, chosen.ensemble)
     recording = recordings[0]
-    ranges = measure(program, recordings, ALIKE if kept is None else 1)
+    ranges = measure(program, recordings, ALIKE if pinned is None else 1)
     formats, listed = None, []
     if chosen.scalar is Scalar.FIXED32:
         formats = _formats(program, ranges, chosen)
         program = within_limits(program, formats)
         listed = signals(program, ranges, formats, rounding(program, formats, recording))
         if not chosen.study:
-            if kept is not None:
-                keeping.require_fit(kept, program, ranges)
+            if pinned is not None:
+                pinning.require_fit(pinned, program, ranges)
             _budget(plant, program, ranges, formats, listed, chosen.precision)
     rows = schedule_rows(program, plant, trajectory)
     form, estimate = size.choose(program, formats, chosen.scalar, chosen.form, len(rows), chosen.board)
-    start = first_fields(program, plant, trajectory.x[:1])[:, 0] if kept is None else kept.start
+    start = first_fields(program, plant, trajectory.x[:1])[:, 0] if pinned is None else pinned.start
     digest = model_digest(program, formats, chosen.scalar, start)
-    held = kept.held(program, rows) if kept is not None and chosen.study else rows
+    held = pinned.held(program, rows) if pinned is not None and chosen.study else rows
     made = make_schedule(program, formats, chosen.scalar, digest, held)
-    row = _coarse(rows[0]) if kept is None else kept.row
+    row = _coarse(rows[0]) if pinned is None else pinned.row
     test = _self_test(program, formats, plant, start, row)
-    variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if kept is None else kept.variances
+    variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if pinned is None else pinned.variances
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     robot = chosen.robot or Table("", {(): 1}, (), {})
     axes, late = read_axes(robot, program), read_late(robot, program)
     names, sizes = plant.step.state_names, ranges.sizes[program.of(Role.STATE)]
     off, large = (dict(zip(names, map(float, values), strict=True)) for values in (recording.map_error, sizes))
-    parts = (plant, program, formats, made, output, estimate, axes, late, off, large, kept)
+    parts = (plant, program, formats, made, output, estimate, axes, late, off, large, pinned)
     return Design(*parts, recording=recording, ranges=ranges)
 
 
 def _formats(program: Program, ranges: Ranges, chosen: Options) -> Formats:
-    if chosen.kept is not None:
-        return chosen.kept.formats
-    return assign(program, ranges, chosen.word, study=chosen.study, room=chosen.room)
+    if chosen.pinned is not None:
+        return chosen.pinned.formats
+    return assign(program, ranges, chosen.word, study=chosen.study, headroom=chosen.headroom)
 
 
-def _kept_program(kept: Kept, plant: Plant, trajectory: Trajectory, chosen: Options) -> Program:
-    """The program that kept formats are of; raises ModelError where the plant's is another."""
-    keeping.require_kind(kept, plant.step.system.name, chosen.word if chosen.scalar is Scalar.FIXED32 else None)
-    program = lower(replace(plant, gains=kept.pattern(plant.gains)))
-    keeping.require_program(kept, plant, program, first_fields(program, plant, trajectory.x[:1])[:, 0])
-    limited = within_limits(program, kept.formats)
-    keeping.require_model(kept, model_digest(limited, kept.formats, chosen.scalar, kept.start))
+def _pinned_program(pinned: PinnedFormats, plant: Plant, trajectory: Trajectory, chosen: Options) -> Program:
+    """The program that pinned formats are of; raises ModelError where the plant's is another."""
+    pinning.require_kind(pinned, plant.step.system.name, chosen.word if chosen.scalar is Scalar.FIXED32 else None)
+    program = lower(replace(plant, gains=pinned.pattern(plant.gains)))
+    pinning.require_program(pinned, plant, program, first_fields(program, plant, trajectory.x[:1])[:, 0])
+    limited = within_limits(program, pinned.formats)
+    pinning.require_model(pinned, model_digest(limited, pinned.formats, chosen.scalar, pinned.start))
     return program
 
 
-def _simulated(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> list[Recording]:
-    """Runs of ALIKE tubes of the same kind, then many that begin with a first estimate far off."""
-    starts = replace(tube, runs=STARTS * tube.runs, seed=tube.seed + 1000, start=FAR, ticks=EARLY)
-    alike = simulate_seeds(program, plant, trajectory, tube, range(tube.seed, tube.seed + ALIKE))
+def _simulated(program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble) -> list[Recording]:
+    """Runs of ALIKE ensembles of the same kind, then many that begin with a first estimate far off."""
+    starts = replace(ensemble, runs=STARTS * ensemble.runs, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
+    alike = simulate_seeds(program, plant, trajectory, ensemble, range(ensemble.seed, ensemble.seed + ALIKE))
     return [*alike, simulate(program, plant, trajectory, starts)]
 
 
@@ -241,19 +241,19 @@ def within_limits(program: Program, formats: Formats) -> Program:
     """Limits of commands rounded inwards, to what the format they are applied in can say."""
     blocks = []
     for block, bits in zip(program.blocks, formats.blocks, strict=True):
-        lines = list(block.lines)
-        for i, line in enumerate(block.lines):
-            if line.code in (ca.OP_FMIN, ca.OP_FMAX):
-                inward = math.floor if line.code == ca.OP_FMIN else math.ceil
-                for a in line.arguments:
-                    if lines[a].code == ca.OP_CONST:
-                        unit = 2.0 ** -bits.lines[i]
-                        lines[a] = replace(lines[a], constant=inward(lines[a].constant / unit) * unit)
-        blocks.append(replace(block, lines=tuple(lines)))
+        operations = list(block.operations)
+        for i, operation in enumerate(block.operations):
+            if operation.code in (ca.OP_FMIN, ca.OP_FMAX):
+                inward = math.floor if operation.code == ca.OP_FMIN else math.ceil
+                for a in operation.arguments:
+                    if operations[a].code == ca.OP_CONST:
+                        unit = 2.0 ** -bits.operations[i]
+                        operations[a] = replace(operations[a], constant=inward(operations[a].constant / unit) * unit)
+        blocks.append(replace(block, operations=tuple(operations)))
     return replace(program, blocks=tuple(blocks))
 
 
-ALIKE = 3  # tubes of the same kind
+ALIKE = 3  # ensembles of the same kind
 STARTS, FAR, EARLY = 32, 2.0, 12  # times the runs, times the errors of the start, ticks
 
 
@@ -290,13 +290,13 @@ def model_digest(program: Program, formats: Formats | None, scalar: Scalar, star
         "blocks": [
             (
                 block.name,
-                [(line.code, line.arguments, line.constant.hex(), line.field) for line in block.lines],
-                [(store.field, store.line) for store in block.stores],
+                [(op.code, op.arguments, op.constant.hex(), op.field) for op in block.operations],
+                [(store.field, store.operation) for store in block.stores],
                 None if block.guard is None else (block.guard.after, block.guard.small, block.guard.large),
             )
             for block in program.blocks
         ],
-        "formats": None if formats is None else (formats.word, formats.fields, [bits.lines for bits in formats.blocks]),
+        "formats": None if formats is None else (formats.word, formats.fields, [b.operations for b in formats.blocks]),
     }
     return sha256(json.dumps(content).encode()).hexdigest()[:16]
 

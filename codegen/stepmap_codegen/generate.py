@@ -22,15 +22,15 @@ from stepmap_codegen.emit.schedule import FILES as SCHEDULE
 from stepmap_codegen.emit.schedule import emit_schedule, same, unpack
 from stepmap_codegen.lower.controller import Noise, Plant, Settings
 from stepmap_codegen.model.scalar import Form, Scalar
-from stepmap_codegen.precision import pinned as keeping
+from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import WORDS
-from stepmap_codegen.precision.pinned import Kept
+from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.ranges import require_declared
 
 NAME = "generate"
 KEYS = ("scalar", "word", "newton", "form", "precision", "board", "room", "formats")
 FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *SCHEDULE)
-ROOM = 1024.0
+MAX_HEADROOM = 1024.0
 FORMS = ("auto", *(form.value for form in Form))
 
 
@@ -62,25 +62,27 @@ def choices_in(root: Table) -> Choices:
         raise table.error(f"must be 1 to 10 iterations, got {newton}", "newton")
     if precision is not None and not precision > 0:
         raise table.error(f"must be positive, got {precision:g}", "precision")
-    room = table.number("room", usual.room)
-    if not 1 <= room <= ROOM:
-        raise table.error(f"must be 1 to {ROOM:g} times what ranges ask for, got {room:g}", "room")
-    kept, files = _read_formats(table)
+    headroom = table.number("room", usual.headroom)
+    if not 1 <= headroom <= MAX_HEADROOM:
+        raise table.error(f"must be 1 to {MAX_HEADROOM:g} times what ranges ask for, got {headroom:g}", "room")
+    pinned, files = _read_formats(table)
     form = table.choice("form", FORMS, "auto")
     board = table.choice("board", list(boards.catalog())) if "board" in table else None
     scalar = Scalar(table.choice("scalar", [s.value for s in Scalar], usual.scalar.value))
     written = None if form == "auto" else Form(form)
-    chosen = Options(scalar, word, written, precision, board, robot=root.table("board"), room=room, kept=kept)
+    chosen = Options(
+        scalar, word, written, precision, board, robot=root.table("board"), headroom=headroom, pinned=pinned
+    )
     return Choices(chosen, newton, files)
 
 
-def _read_formats(table: Table) -> tuple[Kept | None, dict[str, bytes]]:
-    """Formats that are kept, and their file by the name the job gives it; none where it names none."""
+def _read_formats(table: Table) -> tuple[PinnedFormats | None, dict[str, bytes]]:
+    """Formats that are pinned, and their file by the name the job gives it; none where it names none."""
     if "formats" not in table:
         return None, {}
     path, content = table.content("formats")
     try:
-        return keeping.unpack(content, path), {table.text("formats"): content}
+        return pinning.unpack(content, path), {table.text("formats"): content}
     except ModelError as error:
         raise table.error(str(error), "formats") from None
 
@@ -89,8 +91,8 @@ def require(job: Job, choices: Choices) -> None:
     """Raises what can be known before the trajectory is."""
     o = choices.options
     size.forms(o.scalar, o.word, o.form)
-    if o.kept is not None:
-        keeping.require_kind(o.kept, job.system.name, o.word if o.scalar is Scalar.FIXED32 else None)
+    if o.pinned is not None:
+        pinning.require_kind(o.pinned, job.system.name, o.word if o.scalar is Scalar.FIXED32 else None)
     require_declared(job.system)
     covariances(job)
 
@@ -127,7 +129,7 @@ def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | N
         "precision": o.precision,
         "board": o.board,
         "robot": {} if o.robot is None else o.robot.entries,
-        "room": o.room,
+        "headroom": o.headroom,
         "formats": [digest(content) for content in choices.files.values()],
     }
     inputs = {
@@ -147,13 +149,13 @@ def write(made: Stage, controller: Controller) -> None:
         (folder / saved.FILE).write_bytes(saved.pack(controller))
         formats = controller.formats_file()
         if formats is not None:
-            (folder / keeping.FILE).write_text(formats)
+            (folder / pinning.FILE).write_text(formats)
 
 
 def load(made: Stage, job: Job, choices: Choices) -> Controller:
     """The controller of a stage that is unchanged; raises DamagedError where its folder holds none."""
     content = (made.folder / saved.FILE).read_bytes()
-    return saved.unpack(content, plant(job, np.zeros(0), choices.newton), choices.options.kept)
+    return saved.unpack(content, plant(job, np.zeros(0), choices.newton), choices.options.pinned)
 
 
 def require_own(folder: Path) -> None:
@@ -171,7 +173,7 @@ def require_own(folder: Path) -> None:
 
 def foreign(folder: Path) -> list[str]:
     """Names in a folder that are not those of generated files."""
-    known = {*FILES, keeping.FILE, saved.FILE, MANIFEST}
+    known = {*FILES, pinning.FILE, saved.FILE, MANIFEST}
     return sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
 
 
@@ -187,9 +189,9 @@ def stale(folder: Path, controller: Controller) -> list[str]:
     alike = _schedule_holds(found, controller)
     wrong = [f"{name} is missing" for name in wanted if name not in found]
     wrong += [f"{name} differs" for name in found if found[name] != wanted[name] and not (alike and name in SCHEDULE)]
-    formats = folder / keeping.FILE  # folders under version control may do without
+    formats = folder / pinning.FILE  # folders under version control may do without
     if formats.exists() and formats.read_text() != controller.formats_file():
-        wrong.append(f"{keeping.FILE} differs")
+        wrong.append(f"{pinning.FILE} differs")
     return [*wrong, *(f"{name} is not generated" for name in foreign(folder))]
 
 

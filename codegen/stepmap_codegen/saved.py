@@ -24,9 +24,9 @@ from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.size import Estimate
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.formats import BlockFormats, Formats
-from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Line, Program, Role, Store
+from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Operation, Program, Role, Store
 from stepmap_codegen.model.scalar import Form, Scalar
-from stepmap_codegen.precision.pinned import Kept
+from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.signals import Signal
 
 FILE = "controller.npz"
@@ -67,8 +67,8 @@ def pack(made: Controller) -> bytes:
     return packed.getvalue()
 
 
-def unpack(content: bytes, plant: Plant, kept: Kept | None) -> Controller:
-    """The controller that was packed; ``plant`` and ``kept`` are those of the job it is of.
+def unpack(content: bytes, plant: Plant, pinned: PinnedFormats | None) -> Controller:
+    """The controller that was packed; ``plant`` and ``pinned`` are those of the job it is of.
 
     Raises DamagedError where the content is none.
     """
@@ -77,13 +77,13 @@ def unpack(content: bytes, plant: Plant, kept: Kept | None) -> Controller:
         document = json.loads(arrays["document"].tobytes())
         if document["format"] != FORMAT:
             raise ValueError(f"its format is {document['format']!r}, not {FORMAT!r}")
-        return _controller(document, arrays, plant, kept)
+        return _controller(document, arrays, plant, pinned)
     except BROKEN as error:
         raise DamagedError(f"it is no controller: {error}") from error
 
 
 def _controller(
-    document: Mapping[str, Any], arrays: Mapping[str, Array], plant: Plant, kept: Kept | None
+    document: Mapping[str, Any], arrays: Mapping[str, Array], plant: Plant, pinned: PinnedFormats | None
 ) -> Controller:
     program, formats = _read_program(document["program"]), _read_formats(document["formats"])
     test = SelfTest(arrays["measurements"], arrays["row"], document["checksum"])
@@ -100,7 +100,7 @@ def _controller(
         late=document["late"],
         map_error=document["map_error"],
         state_sizes=document["state_sizes"],
-        kept=kept,
+        pinned=pinned,
     )
 
 
@@ -115,8 +115,8 @@ def _program(program: Program) -> dict[str, Any]:
                 "role": block.role.value,
                 "channel": block.channel,
                 "summary": block.summary,
-                "lines": [[line.code, line.arguments, line.constant, line.field] for line in block.lines],
-                "stores": [[store.field, store.line] for store in block.stores],
+                "operations": [[op.code, op.arguments, op.constant, op.field] for op in block.operations],
+                "stores": [[store.field, store.operation] for store in block.stores],
                 "guard": None if block.guard is None else asdict(block.guard),
             }
             for block in program.blocks
@@ -140,15 +140,15 @@ def _pair(values: Sequence[int]) -> tuple[int, int]:
 
 
 def _block(entry: Mapping[str, Any]) -> Block:
-    lines = tuple(Line(code, tuple(of), constant, field) for code, of, constant, field in entry["lines"])
-    stores = tuple(Store(field, line) for field, line in entry["stores"])
+    operations = tuple(Operation(code, tuple(of), constant, field) for code, of, constant, field in entry["operations"])
+    stores = tuple(Store(field, operation) for field, operation in entry["stores"])
     guard = None if entry["guard"] is None else Guard(**entry["guard"])
     role = BlockRole(entry["role"])
-    return Block(entry["name"], role, entry["summary"], lines, stores, guard, entry["channel"])
+    return Block(entry["name"], role, entry["summary"], operations, stores, guard, entry["channel"])
 
 
 def _read_formats(document: Mapping[str, Any] | None) -> Formats | None:
     if document is None:
         return None
-    blocks = tuple(BlockFormats(tuple(block["lines"])) for block in document["blocks"])
+    blocks = tuple(BlockFormats(tuple(block["operations"])) for block in document["blocks"])
     return Formats(document["word"], tuple(document["fields"]), blocks)

@@ -25,7 +25,7 @@ from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from tests.firmware.link_board import headers
 from tests.firmware.native_core import CORE, COUNT, ROOT, TRAP, WARNINGS
 
@@ -133,7 +133,7 @@ class LoopBoard:
 
     def __init__(self, name: str = "suspended_mass", key: Key | None = KEY) -> None:
         self.core = library(name)
-        self.words = Words.read(generated(name))
+        self.words = SignalCodec.read(generated(name))
         self.key = key
         self.timeout: float | None = None
         self._out = bytearray()

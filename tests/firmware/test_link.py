@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link, LinkError, clock
-from stepmap_hil.wire.raw_values import Words
+from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
 from tests.firmware.link_board import BOARD, CORE, KEY, OTHER_KEY, ROOT, Board, Line, Stamps, frame, linked
 
@@ -379,7 +379,7 @@ def test_only_signed_heartbeats_of_the_board_are_believed(fresh: Board) -> None:
 
 def test_a_session_believes_nobody_else_s_heartbeats(fresh: Board) -> None:
     link, line = linked(fresh)
-    session = Session(link, Words("none", b"", "fixed32", 0.1, {}, ()))
+    session = Session(link, SignalCodec("none", b"", "fixed32", 0.1, {}, ()))
     link.ping()
     line.heartbeat()
     state = dialect.value("STEPMAP_STATE_RUNNING")

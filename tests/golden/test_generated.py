@@ -22,7 +22,7 @@ from stepmap.steps import Trajectory
 from stepmap_codegen import Controller, saved
 from stepmap_codegen import generate as generation
 from stepmap_codegen.emit.schedule import unpack
-from stepmap_codegen.precision import pinned as keeping
+from stepmap_codegen.precision import pinned
 from tests.sil.controllers import CORE, STRICT, TRAP
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def update(name: str) -> None:
     solved = optimum.stage(job, ROOT / "build")
     stage = generation.stage(job, solved, generation.read_choices(file), ROOT / "build", GENERATED / name)
     generation.write(stage, generated(name))
-    for file in (keeping.FILE, saved.FILE):  # for those who tune a job and run it, not for those who build it
+    for file in (pinned.FILE, saved.FILE):  # for those who tune a job and run it, not for those who build it
         (GENERATED / name / file).unlink(missing_ok=True)
 
 

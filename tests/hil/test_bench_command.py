@@ -270,7 +270,7 @@ def test_how_a_run_ended_is_kept_whatever_comes_afterwards(built: Path) -> None:
     complaints = interrupted_late(command(built, "--seconds", "3", "--faults", str(FAULTS / "wrong_object.toml")))
     assert complaints.splitlines()[-2].endswith("; aborted.mcap leads there")
     left = built / "suspended_mass" / "aborted.mcap"
-    told = story(left)
+    told = read_run(left)
     assert told.closed.ended.startswith("stopped: measurements stayed implausible at tick")
     assert told.closed.stop is not None
     assert told.closed.suspects[0].startswith("the injected fault jump in mass.x")
@@ -288,7 +288,7 @@ def test_a_run_that_went_to_its_end_did_so_whatever_comes_afterwards(built: Path
     (last,) = runs.known(place)
     assert complaints.splitlines()[-2] == f"note: what was recorded is in {last.path / 'run.mcap'}"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
-    told = story(last.path / "run.mcap")
+    told = read_run(last.path / "run.mcap")
     assert (told.closed.ended, last.ticks, len(moving(told.closed))) == ("", 30, 30)
 
 

@@ -67,7 +67,7 @@ def test_a_retuned_job_is_uploaded_without_flashing(what: str, port: str, build:
     job.write_text(f'{job.read_text()}\n[codegen]\nformats = "{beside.name}"\n')
     second = run("upload", job, "--port", port, "--key", KEY_FILE)
     assert second.exit_code == 0, second.output
-    assert f"kept, those of {beside}" in " ".join(second.output.split())
+    assert f"pinned, those of {beside}" in " ".join(second.output.split())
     generated = build / "suspended_mass" / "generate"
     assert json.loads((generated / "signals.json").read_text())["model"] == firmware("native").summary["model"]
     theirs = solution()[2].folder

@@ -18,7 +18,7 @@ from stepmap_codegen.model.float_machine import FLOAT
 from stepmap_codegen.model.formats import BlockFormats, power_of_two
 from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.model.integers import Flags, Ints, limit
-from stepmap_codegen.model.program import Block, BlockRole, Guard, Line, Store
+from stepmap_codegen.model.program import Block, BlockRole, Guard, Operation, Store
 from tests.sil.programs import FIELDS, Compiled, compiled, random_formats, random_program
 
 VECTORS = 40
@@ -29,15 +29,21 @@ seeds = st.lists(st.integers(0, 2**32 - 1), min_size=24, max_size=24, unique=Tru
 # Fields that are exchanged --------------------------------------------------------------------------------------------
 
 
-def load(field: int) -> Line:
-    return Line(ca.OP_INPUT, field=field)
+def load(field: int) -> Operation:
+    return Operation(ca.OP_INPUT, field=field)
 
 
 def exchanging() -> Program:
     """Blocks that write fields they read: two exchanged, doubled on the way, three in a circle behind a guard."""
     exchanged = (Store(0, 1), Store(1, 0))
     swap = Block("update_a", BlockRole.UPDATE, "exchanges two fields", (load(0), load(1)), exchanged, channel=0)
-    lines = (load(0), load(1), Line(ca.OP_TWICE, (0,)), Line(ca.OP_CONST, constant=4.0), Line(ca.OP_MUL, (3, 1)))
+    lines = (
+        load(0),
+        load(1),
+        Operation(ca.OP_TWICE, (0,)),
+        Operation(ca.OP_CONST, constant=4.0),
+        Operation(ca.OP_MUL, (3, 1)),
+    )
     doubled = Block("law", BlockRole.LAW, "exchanges multiples", lines, (Store(0, 4), Store(1, 2), Store(2, 0)))
     circle = (load(0), load(1), load(2))
     stores = (Store(0, 1), Store(1, 2), Store(2, 0))
@@ -53,7 +59,7 @@ def small_formats(program: Program) -> Formats:
     blocks = []
     for block in program.blocks:
         bits: list[int] = []
-        for line in block.lines:
+        for line in block.operations:
             factor = {ca.OP_TWICE: 1, ca.OP_MUL: 2}.get(line.code, 0)
             bits.append(20 - factor)
         blocks.append(BlockFormats(tuple(bits)))
@@ -184,7 +190,7 @@ def test_integers_are_the_floats_within_rounding(seeds: Sequence[int], word: int
     for number, block in enumerate(program.blocks):
         exact = FloatMachine(program, decode(model.fields, formats.fields))
         lost = model.saturations.copy()
-        bits = np.array(formats.blocks[number].lines)[:, None]
+        bits = np.array(formats.blocks[number].operations)[:, None]
         with np.errstate(all="ignore"):
             values = exact.values(number)
             errors = rounding(block, values, 2.0**-bits)
@@ -197,7 +203,7 @@ def test_integers_are_the_floats_within_rounding(seeds: Sequence[int], word: int
         np.testing.assert_array_equal(held[fine], expected[fine], err_msg=_listing(program, block))
         tolerance = np.zeros(found.shape)  # of fields that are not stored
         for store in block.stores:
-            tolerance[store.field] = errors[store.line] + 2.0 ** -formats.fields[store.field]
+            tolerance[store.field] = errors[store.operation] + 2.0 ** -formats.fields[store.field]
         with np.errstate(invalid="ignore"):
             gap = np.where(fine, np.abs(found - exact.fields), 0.0)
         assert (gap <= np.where(fine, tolerance, 0.0)).all(), _listing(program, block)
@@ -225,7 +231,7 @@ def test_floating_point_in_c_is_the_float_machine(seeds: Sequence[int], scalar: 
             np.testing.assert_array_equal(taken[fine], held[fine], err_msg=_listing(program, block))
             tolerance = np.zeros(found.shape)
             for store in block.stores:
-                tolerance[store.field] = errors[store.line]
+                tolerance[store.field] = errors[store.operation]
             gap = np.where(fine, np.abs(found - machine.fields), 0.0)
             assert (gap <= tolerance).all(), _listing(program, block)
 
@@ -239,13 +245,15 @@ def test_random_programs_have_everything() -> None:
         formats = random_formats(program, samples, 32, k)
         model = IntegerMachine(program, formats, vectors(formats, samples, k))
         for number, block in enumerate(program.blocks):
-            found |= {line.code for line in block.lines}
+            found |= {line.code for line in block.operations}
             found |= {"guard holds" if held else "guard does not hold" for held in model.run(number) if block.guard}
-            plain = {i: line.field for i, line in enumerate(block.lines) if line.code == ca.OP_INPUT}
-            moved = {(plain[store.line], store.field) for store in block.stores if store.line in plain}
+            plain = {i: line.field for i, line in enumerate(block.operations) if line.code == ca.OP_INPUT}
+            moved = {(plain[store.operation], store.field) for store in block.stores if store.operation in plain}
             found |= {"exchange" for a, b in moved if a != b and (b, a) in moved}
-            products = [line for line in block.lines if line.code == ca.OP_MUL]
-            found |= {"alias" for p in products if any(power_of_two(block.lines[a]) is not None for a in p.arguments)}
+            products = [line for line in block.operations if line.code == ca.OP_MUL]
+            found |= {
+                "alias" for p in products if any(power_of_two(block.operations[a]) is not None for a in p.arguments)
+            }
         found |= {"saturation" for lost in model.saturations if lost}
     wanted = {*FLOAT, ca.OP_INPUT, ca.OP_CONST}
     assert found >= {*wanted, "guard holds", "guard does not hold", "exchange", "alias", "saturation"}
@@ -261,7 +269,7 @@ def rounding(block: Block, values: Array, unit: Array) -> Array:
     infinite where a sign or a reciprocal is not certain. 2^−48 of a value is for float64 itself.
     """
     errors = np.zeros(values.shape)
-    for i, line in enumerate(block.lines):
+    for i, line in enumerate(block.operations):
         v = values[i]
         if line.code == ca.OP_INPUT:
             continue
@@ -307,6 +315,6 @@ def _sure(values: Array, errors: Array, guard: Guard, unit: float) -> Flags:
 
 
 def _listing(program: Program, block: Block) -> str:
-    lines = [f"  {i}: {' '.join(line.describe(program))}" for i, line in enumerate(block.lines)]
-    stores = [f"  {program.fields[store.field].name} = {store.line}" for store in block.stores]
+    lines = [f"  {i}: {' '.join(line.describe(program))}" for i, line in enumerate(block.operations)]
+    stores = [f"  {program.fields[store.field].name} = {store.operation}" for store in block.stores]
     return "\n".join([f"block {block.name}, {block.guard}", *lines, *stores])

@@ -17,7 +17,7 @@ from stepmap import systems
 from stepmap_codegen import Controller, Form, IntegerMachine, Noise, Options, Plant, Role, Scalar, Settings, design
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.model.integers import Ints
-from stepmap_codegen.precision.ranges import Tube
+from stepmap_codegen.precision.ranges import Ensemble
 from tests import problems
 
 CORE = Path(__file__).parents[2] / "firmware" / "core"
@@ -52,7 +52,7 @@ def holding(name: str, ticks: int = 60, newton: int = 2, **arguments: Any) -> tu
     process = np.diag(np.full(step.nx, 1e-3)) ** 2
     noise = Noise(process, np.full(len(system.sensor_channels), 1e-4), process)
     plant = Plant(step, noise, gains, Settings(newton))
-    return design(plant, trajectory, Options(tube=Tube(runs=16, jump=0.05))), trajectory
+    return design(plant, trajectory, Options(ensemble=Ensemble(runs=16, outlier=0.05))), trajectory
 
 
 def rewritten(made: Controller, scalar: Scalar, form: Form = Form.STRAIGHT) -> Controller:

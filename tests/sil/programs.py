@@ -18,7 +18,7 @@ from stepmap_codegen.emit.header import emit_header
 from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.model.float_machine import FLOAT, float_rule
-from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Line, Store
+from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Operation, Store
 from stepmap_codegen.precision.assign import assign
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
 from tests.sil.controllers import CORE, STRICT, TRAP
@@ -62,26 +62,26 @@ class _Drawing:
 
     def __init__(self, rng: np.random.Generator, samples: Array) -> None:
         self.rng, self.samples = rng, samples
-        self.lines: list[Line] = []
+        self.operations: list[Operation] = []
         self.values: list[Array] = []
 
     def block(self, name: str) -> Block:
         for field in self.rng.permutation(len(FIELDS))[: self.rng.integers(2, 7)]:
-            self._add(Line(ca.OP_INPUT, field=int(field)))
+            self._add(Operation(ca.OP_INPUT, field=int(field)))
         for _ in range(self.rng.integers(1, 3)):
-            self._add(Line(ca.OP_CONST, constant=self._constant()))
+            self._add(Operation(ca.OP_CONST, constant=self._constant()))
         for _ in range(self.rng.integers(0, 13)):
             self._operation()
         guard = self._guard() if self.rng.random() < 0.4 else None
         count = int(self.rng.integers(1, 6))
         targets = self.rng.permutation(len(FIELDS))[:count]
         if self.rng.random() < 0.5:  # fields that are read, so that some are exchanged
-            read = [line.field for line in self.lines if line.code == ca.OP_INPUT]
+            read = [line.field for line in self.operations if line.code == ca.OP_INPUT]
             targets = self.rng.permutation(read)[:count]
-        stores = [Store(int(field), int(self.rng.integers(len(self.lines)))) for field in targets]
+        stores = [Store(int(field), int(self.rng.integers(len(self.operations)))) for field in targets]
         role = NAMED.get(name, BlockRole.LAW)  # more blocks than a tick has, called by name alone
         channel = 0 if role is BlockRole.UPDATE else None
-        lines = tuple(self.lines)
+        lines = tuple(self.operations)
         return _without_dead_lines(Block(name, role, "drawn at random", lines, tuple(stores), guard, channel))
 
     def _constant(self) -> float:
@@ -92,14 +92,14 @@ class _Drawing:
         for _ in range(8):  # where one is not defined at the samples, another
             code = int(self.rng.choice(list(FLOAT)))
             count = 2 if code in BINARY else 1
-            arguments = tuple(int(a) for a in self.rng.integers(len(self.lines), size=count))
+            arguments = tuple(int(a) for a in self.rng.integers(len(self.operations), size=count))
             if count == 2 and self.rng.random() < 0.2:
-                constants = [i for i, line in enumerate(self.lines) if line.code == ca.OP_CONST]
+                constants = [i for i, line in enumerate(self.operations) if line.code == ca.OP_CONST]
                 arguments = (int(self.rng.choice(constants)), arguments[1])
-            if self._add(Line(code, arguments)):
+            if self._add(Operation(code, arguments)):
                 return
 
-    def _add(self, line: Line) -> bool:
+    def _add(self, line: Operation) -> bool:
         if line.code == ca.OP_INPUT:
             value = self.samples[line.field]
         elif line.code == ca.OP_CONST:
@@ -109,33 +109,33 @@ class _Drawing:
                 value = float_rule(line.code)(*(self.values[a] for a in line.arguments))
         fine = bool(np.isfinite(value).all() and np.abs(value).max() < LARGEST)
         if fine:
-            self.lines.append(line)
+            self.operations.append(line)
             self.values.append(value)
         return fine
 
     def _guard(self) -> Guard:
-        small, large = (int(k) for k in self.rng.integers(len(self.lines), size=2))
-        return Guard(int(self.rng.integers(max(small, large), len(self.lines))), small, large)
+        small, large = (int(k) for k in self.rng.integers(len(self.operations), size=2))
+        return Guard(int(self.rng.integers(max(small, large), len(self.operations))), small, large)
 
 
 def _without_dead_lines(block: Block) -> Block:
     """A block as lowering makes it: every line is used."""
-    needed = {store.line for store in block.stores}
+    needed = {store.operation for store in block.stores}
     if block.guard:
         needed |= {block.guard.small, block.guard.large}
-    for i in reversed(range(len(block.lines))):
+    for i in reversed(range(len(block.operations))):
         if i in needed:
-            needed |= set(block.lines[i].arguments)
+            needed |= set(block.operations[i].arguments)
     kept = sorted(needed)
     place = {old: new for new, old in enumerate(kept)}
-    lines = [block.lines[i] for i in kept]
-    lines = [Line(x.code, tuple(place[a] for a in x.arguments), x.constant, x.field) for x in lines]
+    lines = [block.operations[i] for i in kept]
+    lines = [Operation(x.code, tuple(place[a] for a in x.arguments), x.constant, x.field) for x in lines]
     guard = block.guard
     if guard:
         after = max(place[i] for i in kept if i <= guard.after)
         guard = Guard(after, place[guard.small], place[guard.large])
-    stores = tuple(Store(store.field, place[store.line]) for store in block.stores)
-    return replace(block, lines=tuple(lines), stores=stores, guard=guard)
+    stores = tuple(Store(store.field, place[store.operation]) for store in block.stores)
+    return replace(block, operations=tuple(lines), stores=stores, guard=guard)
 
 
 def random_formats(program: Program, samples: Array, word: int, seed: int) -> Formats:

@@ -13,7 +13,7 @@ import pytest
 import stepmap as sm
 from stepmap_codegen import BlockRole, Controller, FloatMachine, Form, IntegerMachine, Options, Role, decode, encode
 from stepmap_codegen.model.float_machine import float_rule
-from stepmap_codegen.precision.ranges import Tube, first_fields, simulate
+from stepmap_codegen.precision.ranges import Ensemble, first_fields, simulate
 from tests.sil.controllers import compare, library, outside, random_fields, suspended_mass
 
 SUMS = (ca.OP_ADD, ca.OP_SUB)
@@ -56,7 +56,7 @@ def deviation(word: int, ticks: int) -> float:
     made, trajectory = with_word(word), suspended_mass()[1]
     program, formats = made.program, made.formats
     assert formats is not None
-    run = simulate(program, made.plant, trajectory, Tube(runs=2, seed=7, jump_rate=0.0, gap_rate=0.0))
+    run = simulate(program, made.plant, trajectory, Ensemble(runs=2, seed=7, outlier_rate=0.0, gap_rate=0.0))
     exact = FloatMachine(program, run.start)
     integer = IntegerMachine(program, formats, encode(run.start, formats.fields, word))
     fresh, estimate = outside(made), program.of(Role.STATE)[:4]
@@ -161,9 +161,9 @@ def test_three_times_the_range_saturates_and_never_wraps() -> None:
     integer = IntegerMachine(program, formats, encode(fields, formats.fields, 32))
     for number, block in enumerate(program.blocks):
         values, _ = integer.values(number)
-        bits = formats.blocks[number].lines
+        bits = formats.blocks[number].operations
         decoded = decode(values, bits)
-        for i, line in enumerate(block.lines):
+        for i, line in enumerate(block.operations):
             if line.code in (ca.OP_CONST, ca.OP_INPUT):
                 continue
             with np.errstate(divide="ignore"):
@@ -188,8 +188,8 @@ def test_runs_that_the_design_never_saw_do_not_saturate(seed: int) -> None:
     made, trajectory = suspended_mass()
     program, formats = made.program, made.formats
     assert formats is not None
-    for tube in (Tube(seed=seed), Tube(runs=256, seed=seed, start=1.3, ticks=10)):
-        run = simulate(program, made.plant, trajectory, tube)
+    for ensemble in (Ensemble(seed=seed), Ensemble(runs=256, seed=seed, start=1.3, ticks=10)):
+        run = simulate(program, made.plant, trajectory, ensemble)
         integer = IntegerMachine(program, formats, encode(run.snapshots, formats.fields, 32))
         for block in range(len(program.blocks)):
             integer.run(block)

@@ -15,9 +15,9 @@ from stepmap_codegen import Controller, FloatMachine, IntegerMachine, decode, en
 from stepmap_codegen import generate as generation
 from stepmap_codegen.emit.schedule import unpack
 from stepmap_codegen.model.program import Role
-from stepmap_codegen.precision import pinned as kept
-from stepmap_codegen.precision.assign import KEPT
-from stepmap_codegen.precision.ranges import MARGIN, Tube, simulate
+from stepmap_codegen.precision import pinned
+from stepmap_codegen.precision.assign import PINNED_MARGIN
+from stepmap_codegen.precision.ranges import MARGIN, Ensemble, simulate
 
 TEXT = (Path(__file__).parents[2] / "examples" / "suspended_mass.toml").read_text()
 FIRST = "[codegen]\n"
@@ -111,7 +111,7 @@ def test_the_integer_model_is_within_its_budget(what: str, folder: Path) -> None
     process = np.sqrt(np.diagonal(now.plant.noise.process))
     state, lost, ticks = program.of(Role.STATE), 0, 0
     for seed in SEEDS:
-        runs = simulate(program, now.plant, trajectory, replace(Tube(), seed=seed))
+        runs = simulate(program, now.plant, trajectory, replace(Ensemble(), seed=seed))
         words = encode(runs.snapshots, formats.fields, formats.word)
         integer = IntegerMachine(program, formats, words)
         exact = FloatMachine(program, decode(words, formats.fields))
@@ -219,7 +219,7 @@ def test_a_file_that_was_changed_by_hand(old: str, new: str, folder: Path) -> No
     text = (folder / "first.json").read_text()
     assert old in text
     with pytest.raises(ModelError, match=r"x\.json holds no formats: "):
-        kept.unpack(text.replace(old, new).encode(), "x.json")
+        pinned.unpack(text.replace(old, new).encode(), "x.json")
 
 
 def test_bits_that_were_changed_by_hand_are_another_model(folder: Path) -> None:
@@ -231,4 +231,4 @@ def test_bits_that_were_changed_by_hand_are_another_model(folder: Path) -> None:
 
 def test_what_is_kept_holds_less_than_what_is_chosen() -> None:
     """A margin for what runs do not show; one as large as that of new formats would refuse most changes."""
-    assert 1 < KEPT < MARGIN
+    assert 1 < PINNED_MARGIN < MARGIN

@@ -376,7 +376,7 @@ def test_kept_formats(there: Path) -> None:
     before = {path.name: path.read_bytes() for path in Path("code").iterdir()}
     result = generate("try.toml", "--out", "code")
     assert result.exit_code == 0, result.output
-    assert "kept, those of try.formats.json" in result.stdout
+    assert "pinned, those of try.formats.json" in result.stdout
     changed = {path.name for path in Path("code").iterdir() if path.read_bytes() != before[path.name]}
     assert changed == {"controller.npz", "schedule.bin", "schedule.c", "signals.json", "manifest.json"}
     assert generate("try.toml", "--out", "code").stdout == "unchanged, skipped: code\n"

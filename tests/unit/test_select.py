@@ -40,7 +40,7 @@ from stepmap_codegen.lower.controller import make_block
 from stepmap_codegen.model.instructions import Kind, Op, select
 from stepmap_codegen.model.program import Block, BlockRole, Field
 from stepmap_codegen.precision.assign import assign
-from stepmap_codegen.precision.ranges import MARGIN, Ranges, Tube, interval_bounds
+from stepmap_codegen.precision.ranges import MARGIN, Ensemble, Ranges, interval_bounds
 from tests.sil.controllers import compare, holding, library, random_fields, rewritten
 
 # A mass on a spring with a damper beside it -------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def spring() -> Controller:
     gains = sm.lqr(step, trajectory, np.eye(4), np.eye(1), np.eye(4))
     process = np.diag(np.full(4, 1e-3)) ** 2
     plant = Plant(step, Noise(process, np.full(2, 1e-4), process), gains, Settings())
-    return design(plant, trajectory, Options(tube=Tube(runs=16, jump=0.05)))
+    return design(plant, trajectory, Options(ensemble=Ensemble(runs=16, outlier=0.05)))
 
 
 def instructions(made: Controller) -> Counter[Op]:
@@ -198,7 +198,7 @@ def test_an_operation_without_a_form_is_refused() -> None:
     )
     with pytest.raises(RangeError, match="of CasADi has no form in generated controllers"):
         ranges_of(program, np.ones((1, 3)))
-    lines = len(program.blocks[0].lines)
+    lines = len(program.blocks[0].operations)
     known = Ranges(*np.ones((3, 1)), (False,), [np.ones(lines)], [np.ones(lines)], np.ones((1, 3)))
     with pytest.raises(RangeError, match=r"of CasADi has no form|block 'predict': exp\(x\) has no fixed-point form"):
         assign(program, known)

@@ -19,14 +19,14 @@ class FloatWriter:
         self.names: list[str] = []
 
     def text(self) -> str:
-        stored = {store.line: self.program.fields[store.field].name for store in self.block.stores}
+        stored = {store.operation: self.program.fields[store.field].name for store in self.block.stores}
         body: list[str] = []
-        for i, line in enumerate(self.block.lines):
-            if line.code == ca.OP_CONST:
-                self.names.append(float_literal(line.constant, self.scalar))
-            elif line.code == ca.OP_INPUT:
-                self.names.append(self.program.fields[line.field].name)
-                body.append(f"const sm_real {self.names[i]} = {member(self.program, line.field)};")
+        for i, operation in enumerate(self.block.operations):
+            if operation.code == ca.OP_CONST:
+                self.names.append(float_literal(operation.constant, self.scalar))
+            elif operation.code == ca.OP_INPUT:
+                self.names.append(self.program.fields[operation.field].name)
+                body.append(f"const sm_real {self.names[i]} = {member(self.program, operation.field)};")
             else:
                 self.names.append(f"next_{stored[i]}" if i in stored else f"t{i}")
                 body.append(f"const sm_real {self.names[i]} = {self._expression(i)};")
@@ -34,7 +34,7 @@ class FloatWriter:
             if guard and i == guard.after:
                 test = f"{self.names[guard.small]} <= {self.names[guard.large]}"
                 body += [f"if (!({test})) {{", "  return 0;", "}"]  # a NaN is outside
-        body += [f"{member(self.program, store.field)} = {self.names[store.line]};" for store in self.block.stores]
+        body += [f"{member(self.program, store.field)} = {self.names[store.operation]};" for store in self.block.stores]
         if self.block.guard:
             body.append("return 1;")
         inner = "\n  ".join(body or ["(void)c;"])
@@ -42,11 +42,11 @@ class FloatWriter:
         return f"{result} sm_{self.block.name}(sm_controller *c) {{\n  {inner}\n}}\n"
 
     def _expression(self, i: int) -> str:
-        line = self.block.lines[i]
-        a = [self.names[k] for k in line.arguments]
-        if line.code in FLOAT_CALLS:
+        operation = self.block.operations[i]
+        a = [self.names[k] for k in operation.arguments]
+        if operation.code in FLOAT_CALLS:
             suffix = "f" if self.scalar is Scalar.FLOAT32 else ""
-            return f"{FLOAT_CALLS[line.code]}{suffix}({a[0]})"
+            return f"{FLOAT_CALLS[operation.code]}{suffix}({a[0]})"
         one, two = float_literal(1.0, self.scalar), float_literal(2.0, self.scalar)
         zero = float_literal(0.0, self.scalar)
         pattern = {
@@ -60,5 +60,5 @@ class FloatWriter:
             ca.OP_FMIN: "{0} < {1} ? {0} : {1}",
             ca.OP_FMAX: "{0} > {1} ? {0} : {1}",
             ca.OP_SIGN: f"({{0}} > {zero} ? {one} : {{0}} < {zero} ? -{one} : {zero})",
-        }[line.code]
+        }[operation.code]
         return pattern.format(*a)

@@ -155,9 +155,9 @@ def _config(command: Field, axis: Axis, period: float) -> list[str]:
     low, high = -travel, travel
     if command.moves:
         per = 256 * axis.counts_per_unit
-        room = 0.02 * (_span(command)) * per  # the limits of the command are inside those of the motor
-        low = max(round((command.low or 0.0) * per - room), -travel)
-        high = min(round((command.high or 0.0) * per + room), travel)
+        margin = 0.02 * (_span(command)) * per  # the limits of the command are inside those of the motor
+        low = max(round((command.low or 0.0) * per - margin), -travel)
+        high = min(round((command.high or 0.0) * per + margin), travel)
     values: dict[str, int] = {
         "period_us": round(period * 1e6),
         "extrapolate_us": min(round(period * 1e6 * 0.6), 20000),

@@ -46,7 +46,7 @@ class RowsWriter:
         where, spare = slots(selected)
         rows = []
         for made in selected.instructions:
-            to = 0 if made.op is Op.GUARD else where[made.line]
+            to = 0 if made.op is Op.GUARD else where[made.operation]
             amount = made.amount if made.op not in SHIFTED else min(made.right[0], 32) | min(made.right[1], 32) << 6
             rows.append(_row(made.op, to, self._code(made.a, where), self._code(made.b, where), amount))
         stored = {field for field, _, _ in selected.stores}

@@ -109,7 +109,7 @@ def _floating(program: Program, scalar: Scalar, fpu: bool) -> tuple[int, int]:
     """(code, stack) of floating point."""
     cost = HARD if fpu and scalar is Scalar.FLOAT32 else SOFT[scalar]
     kinds = program.counts()
-    moves = sum(len(block.stores) + sum(line.code == ca.OP_INPUT for line in block.lines) for block in program.blocks)
+    moves = sum(len(block.stores) + sum(op.code == ca.OP_INPUT for op in block.operations) for block in program.blocks)
     code = cost.add * kinds["add"] + cost.mul * kinds["mul"] + cost.div * kinds["div"]
     code += 8 * (kinds["clamp"] + kinds["sincos"] + kinds["sqrt"]) + cost.other * moves + cost.always
     alive = max(max(map(_alive, program.blocks)) - (REGISTERS if cost is HARD else 0), 0)
@@ -121,12 +121,12 @@ def _floating(program: Program, scalar: Scalar, fpu: bool) -> tuple[int, int]:
 
 def _alive(block: Block) -> int:
     """How many values of a block are needed at the same time, at most; constants are none."""
-    last = {a: i for i, line in enumerate(block.lines) for a in line.arguments}
-    last |= {store.line: len(block.lines) for store in block.stores}
+    last = {a: i for i, operation in enumerate(block.operations) for a in operation.arguments}
+    last |= {store.operation: len(block.operations) for store in block.stores}
     ends = Counter(last.values())
     most = count = 0
-    for i, line in enumerate(block.lines):
-        count += line.code != ca.OP_CONST and i in last
+    for i, operation in enumerate(block.operations):
+        count += operation.code != ca.OP_CONST and i in last
         most = max(most, count)
         count -= ends[i]
     return most

@@ -28,7 +28,7 @@ def emit_source(program: Program, formats: Formats | None, output: Output) -> st
         includes += [f"#define SM_WORD {formats.word}"]
     if fixed:
         includes += ['#include "sm_fixed.h"'] + (['#include "sm_rows.h"'] if output.form is Form.ROWS else [])
-    elif any(line.code in FLOAT_CALLS for block in program.blocks for line in block.lines):
+    elif any(op.code in FLOAT_CALLS for block in program.blocks for op in block.operations):
         includes.insert(2, "#include <math.h>")
     parts.append("\n".join([*includes, ""]))
     if formats is None:

@@ -15,15 +15,15 @@ class StraightWriter:
 
     def __init__(self, program: Program, formats: Formats, block: Block, selected: Selected) -> None:
         self.program, self.formats, self.block, self.selected = program, formats, block, selected
-        self.bits = formats.blocks[program.blocks.index(block)].lines
+        self.bits = formats.blocks[program.blocks.index(block)].operations
         self.names: dict[int, str] = {}
         self.loaded: set[int] = set()
         stored = {operand.number: field for field, operand, _ in selected.stores if operand.kind is Kind.VALUE}
         for made in selected.instructions:
             if made.op is not Op.GUARD:
-                known = stored.get(made.line)
+                known = stored.get(made.operation)
                 name = f"t{len(self.names)}" if known is None else f"next_{program.fields[known].name}"
-                self.names[made.line] = name
+                self.names[made.operation] = name
 
     def text(self) -> str:
         body = self._body()
@@ -43,10 +43,10 @@ class StraightWriter:
         out: list[str] = []
         needed = self._needed()
         for made in self.selected.instructions:
-            if made.op is Op.GUARD or made.line in needed or made.op in COUNTING:
+            if made.op is Op.GUARD or made.operation in needed or made.op in COUNTING:
                 for operand, right in zip((made.a, made.b), made.right, strict=True):
                     out += self._load(operand) if right < 32 else []
-                out += self._instruction(made, made.line in needed)
+                out += self._instruction(made, made.operation in needed)
         for _, operand, _ in self.selected.stores:
             out += self._load(operand)
         for field, operand, right in self.selected.stores:
@@ -54,12 +54,12 @@ class StraightWriter:
         return out
 
     def _needed(self) -> set[int]:
-        """Lines that something else is made of; an operand that is shifted out is not used."""
+        """Operations that something else is made of; an operand that is shifted out is not used."""
         used = {
             operand.number for _, operand, right in self.selected.stores if right < 32 and operand.kind is Kind.VALUE
         }
         for made in reversed(self.selected.instructions):
-            if made.op is Op.GUARD or made.line in used or made.op in COUNTING:
+            if made.op is Op.GUARD or made.operation in used or made.op in COUNTING:
                 pairs = zip((made.a, made.b), made.right, strict=True)
                 used |= {o.number for o, right in pairs if o is not None and o.kind is Kind.VALUE and right < 32}
         return used
@@ -106,7 +106,7 @@ class StraightWriter:
         }[made.op]
         if not needed:  # only its saturation counts
             return [f"(void){expression};"]
-        return [f"const int32_t {self.names[made.line]} = {expression}; /* Q{self.bits[made.line]} */"]
+        return [f"const int32_t {self.names[made.operation]} = {expression}; /* Q{self.bits[made.operation]} */"]
 
     def _moved(self, text: str, right: int) -> str:
         if right == 0 or not text:

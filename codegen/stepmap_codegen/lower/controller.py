@@ -19,7 +19,7 @@ from stepmap.graph.tape import Tape, record
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.variational import VariationalStep
 from stepmap_codegen.lower.step_graph import StepGraph, solve_static
-from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Line, Program, Role, Store
+from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Operation, Program, Role, Store
 
 CHANNELS = 32  # bits of a mask
 
@@ -281,17 +281,17 @@ def make_block(
     values = [ca.SX(v) for v in (*(guard or ()), *(s for _, s in outputs))]
     stacked = ca.cse(ca.densify(ca.vertcat(*values)))
     tape = record(ca.Function("block", [symbols], [stacked.T]))
-    lines, places = _without_division(tape, [field for field, _ in inputs])
+    operations, places = _without_division(tape, [field for field, _ in inputs])
     at = {store.position: places[store.value] for store in tape.stores}
     first = 2 if guard else 0
     wanted = [at[i] for i in range(first)] + [at[first + k] for k in range(len(outputs))]
-    order = _schedule(lines, wanted[:first], wanted)
+    order = _schedule(operations, wanted[:first], wanted)
     place = {old: new for new, old in enumerate(order)}
-    moved = tuple(replace(lines[i], arguments=tuple(place[a] for a in lines[i].arguments)) for i in order)
+    moved = tuple(replace(operations[i], arguments=tuple(place[a] for a in operations[i].arguments)) for i in order)
     stores = tuple(
-        Store(field, place[line])
-        for (field, _), line in zip(outputs, wanted[first:], strict=True)
-        if not (lines[line].code == ca.OP_INPUT and lines[line].field == field)
+        Store(field, place[i])
+        for (field, _), i in zip(outputs, wanted[first:], strict=True)
+        if not (operations[i].code == ca.OP_INPUT and operations[i].field == field)
     )
     check = None
     if guard:
@@ -300,9 +300,9 @@ def make_block(
     return Block(name, role, summary, moved, stores, check)
 
 
-def _without_division(tape: Tape, fields: Sequence[int]) -> tuple[list[Line], list[int]]:
-    """The tape's lines with a/b as a·(1/b), one reciprocal a divisor; and where each old line went."""
-    lines: list[Line] = []
+def _without_division(tape: Tape, fields: Sequence[int]) -> tuple[list[Operation], list[int]]:
+    """The tape's operations with a/b as a·(1/b), one reciprocal a divisor; and where each old operation went."""
+    operations: list[Operation] = []
     places: list[int] = []
     reciprocals: dict[int, int] = {}
     for op in tape.operations:
@@ -310,34 +310,36 @@ def _without_division(tape: Tape, fields: Sequence[int]) -> tuple[list[Line], li
         if op.code in (ca.OP_DIV, ca.OP_INV):
             divisor = arguments[-1]
             if divisor not in reciprocals:
-                reciprocals[divisor] = len(lines)
-                known = lines[divisor]
+                reciprocals[divisor] = len(operations)
+                known = operations[divisor]
                 constant = known.code == ca.OP_CONST
-                lines.append(Line(ca.OP_CONST, (), 1 / known.constant) if constant else Line(ca.OP_INV, (divisor,)))
+                inverse = Operation(ca.OP_CONST, (), 1 / known.constant) if constant else None
+                operations.append(inverse or Operation(ca.OP_INV, (divisor,)))
             if op.code == ca.OP_INV:
                 places.append(reciprocals[divisor])
                 continue
             arguments = (arguments[0], reciprocals[divisor])
-            places.append(len(lines))
-            lines.append(Line(ca.OP_MUL, arguments))
+            places.append(len(operations))
+            operations.append(Operation(ca.OP_MUL, arguments))
             continue
-        places.append(len(lines))
-        lines.append(Line(op.code, arguments, op.constant, fields[op.source[1]] if op.code == ca.OP_INPUT else -1))
-    return lines, places
+        places.append(len(operations))
+        field = fields[op.source[1]] if op.code == ca.OP_INPUT else -1
+        operations.append(Operation(op.code, arguments, op.constant, field))
+    return operations, places
 
 
-def _schedule(lines: Sequence[Line], early: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """The lines that are needed, in order, those for ``early`` first."""
+def _schedule(operations: Sequence[Operation], early: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """The operations that are needed, in order, those for ``early`` first."""
     order: list[int] = []
     seen: set[int] = set()
     for goals in (early, wanted):
         need: set[int] = set()
         stack = list(goals)
         while stack:
-            line = stack.pop()
-            if line not in need and line not in seen:
-                need.add(line)
-                stack.extend(lines[line].arguments)
+            i = stack.pop()
+            if i not in need and i not in seen:
+                need.add(i)
+                stack.extend(operations[i].arguments)
         order.extend(sorted(need))
         seen |= need
     return order

@@ -33,7 +33,7 @@ FLOAT: dict[int, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Ranges of fields, their least magnitudes, and the largest magnitude of every line of every block."""
+    """Ranges of fields, their least magnitudes, and the largest magnitude of every operation of every block."""
 
     low: Array
     high: Array
@@ -42,7 +42,7 @@ class Magnitudes:
 
 
 class FloatMachine:
-    """Fields (count, runs) in floating point; remembers the range of every field and the magnitudes of every line.
+    """Fields (count, runs) in floating point; remembers the range of every field and the magnitudes of every operation.
 
     Runs may be of several ``groups`` of equal size, one behind the other, that are remembered apart: one machine for
     all of them takes little longer than one for a single group.
@@ -51,7 +51,7 @@ class FloatMachine:
     def __init__(self, program: Program, fields: Array, dtype: type = np.float64, groups: int = 1) -> None:
         self.program, self.dtype, self.groups = program, dtype, groups
         self.fields: Array = np.array(fields, dtype=dtype)
-        self._seen = [np.zeros((groups, len(block.lines))) for block in program.blocks]
+        self._seen = [np.zeros((groups, len(block.operations))) for block in program.blocks]
         shape = (groups, len(program.fields))
         self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
         self._watch([*program.of(Role.STATE), *program.of(Role.COVARIANCE)])
@@ -62,7 +62,7 @@ class FloatMachine:
         return Magnitudes(self._low[group], self._high[group], self._least[group], seen)
 
     def _grouped(self, values: Array) -> Array:
-        """(groups, lines, runs of a group), without a copy."""
+        """(groups, operations, runs of a group), without a copy."""
         shape = (len(values), self.groups, values.shape[1] // self.groups)
         grouped: Array = values.reshape(shape).swapaxes(0, 1)
         return grouped
@@ -73,16 +73,16 @@ class FloatMachine:
         self._watch(indices)
 
     def values(self, number: int) -> Array:
-        """Every line of a block (lines, runs), nothing stored."""
-        lines = self.program.blocks[number].lines
-        values: Array = np.empty((len(lines), self.fields.shape[1]), dtype=self.dtype)
-        for i, line in enumerate(lines):
-            if line.code == ca.OP_CONST:
-                values[i] = line.constant
-            elif line.code == ca.OP_INPUT:
-                values[i] = self.fields[line.field]
+        """Every operation of a block (operations, runs), nothing stored."""
+        operations = self.program.blocks[number].operations
+        values: Array = np.empty((len(operations), self.fields.shape[1]), dtype=self.dtype)
+        for i, operation in enumerate(operations):
+            if operation.code == ca.OP_CONST:
+                values[i] = operation.constant
+            elif operation.code == ca.OP_INPUT:
+                values[i] = self.fields[operation.field]
             else:
-                values[i] = float_rule(line.code)(*(values[a] for a in line.arguments))
+                values[i] = float_rule(operation.code)(*(values[a] for a in operation.arguments))
         return values
 
     def run(self, number: int, where: Flags | None = None) -> Flags:
@@ -91,13 +91,13 @@ class FloatMachine:
         held = np.ones(self.fields.shape[1], bool) if where is None else where.copy()
         if block.guard:
             held &= values[block.guard.small] <= values[block.guard.large]
-        early = len(block.lines) if block.guard is None else block.guard.after + 1
+        early = len(block.operations) if block.guard is None else block.guard.after + 1
         sizes = np.abs(values)
-        sizes[early:, ~held] = 0.0  # where the guard does not hold, these lines do not count
+        sizes[early:, ~held] = 0.0  # where the guard does not hold, these operations do not count
         if sizes.size:
             self._seen[number] = np.maximum(self._seen[number], self._grouped(sizes).max(axis=2))
         for store in block.stores:
-            self.fields[store.field] = np.where(held, values[store.line], self.fields[store.field])
+            self.fields[store.field] = np.where(held, values[store.operation], self.fields[store.field])
         self._watch([store.field for store in block.stores])
         return held
 

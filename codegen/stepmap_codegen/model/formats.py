@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from stepmap_codegen.model.program import Line
+from stepmap_codegen.model.program import Operation
 
 FINEST = 60  # fraction bits: 2^-60 resolves a variance of (1 nm)²
 
 
 @dataclass(frozen=True)
 class BlockFormats:
-    lines: tuple[int, ...]  # fraction bits of every line
+    operations: tuple[int, ...]  # fraction bits of every operation
 
 
 @dataclass(frozen=True)
 class Formats:
-    """Fraction bits of all fields and lines for one word length."""
+    """Fraction bits of all fields and operations for one word length."""
 
     word: int
     fields: tuple[int, ...]
@@ -33,9 +33,9 @@ def fraction_bits(size: float, word: int) -> int:
     return min(word - 1 - math.ceil(math.log2(size)), FINEST)
 
 
-def power_of_two(line: Line) -> int | None:
-    """k where a line is the constant 2^k."""
-    if line.code != ca.OP_CONST or line.constant <= 0:
+def power_of_two(operation: Operation) -> int | None:
+    """k where an operation is the constant 2^k."""
+    if operation.code != ca.OP_CONST or operation.constant <= 0:
         return None
-    mantissa, exponent = math.frexp(line.constant)
+    mantissa, exponent = math.frexp(operation.constant)
     return exponent - 1 if mantissa == 0.5 else None

@@ -50,7 +50,7 @@ class Kind(Enum):
 @dataclass(frozen=True)
 class Operand:
     kind: Kind
-    number: int  # of the line or the field; the constant itself
+    number: int  # of the operation or the field; the constant itself
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Instruction:
     """``right``: shifts of a and b before they meet; ``amount``: the shift or base of the others."""
 
     op: Op
-    line: int
+    operation: int
     a: Operand
     b: Operand | None = None
     right: tuple[int, int] = (0, 0)
@@ -83,14 +83,14 @@ def select(block: Block, formats: Formats, bits: BlockFormats) -> Selected:
 
 class _Selection:
     def __init__(self, block: Block, formats: Formats, bits: BlockFormats) -> None:
-        self.block, self.formats, self.f, self.word = block, formats, bits.lines, formats.word
+        self.block, self.formats, self.f, self.word = block, formats, bits.operations, formats.word
         self.top = integers.limit(formats.word)
         self.operands: list[Operand] = []
         self.bounds: list[Bounds] = []
         self.out: list[Instruction] = []
 
     def selected(self) -> Selected:
-        for i in range(len(self.block.lines)):
+        for i in range(len(self.block.operations)):
             self._line(i)
             guard = self.block.guard
             if guard and i == guard.after:
@@ -99,55 +99,55 @@ class _Selection:
                 pair = self.operands[guard.small], self.operands[guard.large]
                 self.out.append(Instruction(Op.GUARD, i, *pair, right=shifts))
         stores = tuple(
-            (store.field, self.operands[store.line], self.f[store.line] - self.formats.fields[store.field])
+            (store.field, self.operands[store.operation], self.f[store.operation] - self.formats.fields[store.field])
             for store in self.block.stores
         )
         return Selected(tuple(self.out), stores)
 
     def _line(self, i: int) -> None:
-        line, f = self.block.lines[i], self.f
-        a = line.arguments
+        operation, f = self.block.operations[i], self.f
+        a = operation.arguments
         whole = (-self.top - 1, self.top)
-        if line.code == ca.OP_CONST:
-            value = constant(line.constant, f[i], self.word)
+        if operation.code == ca.OP_CONST:
+            value = constant(operation.constant, f[i], self.word)
             self._alias(Operand(Kind.CONSTANT, value), (value, value))
-        elif line.code == ca.OP_INPUT:
-            self._alias(Operand(Kind.FIELD, line.field), whole)
-        elif line.code == ca.OP_TWICE:
+        elif operation.code == ca.OP_INPUT:
+            self._alias(Operand(Kind.FIELD, operation.field), whole)
+        elif operation.code == ca.OP_TWICE:
             self._alias(self.operands[a[0]], self.bounds[a[0]])
-        elif line.code in SUMS:
-            self._sum(i, *SUMS[line.code])
-        elif line.code == ca.OP_NEG:
+        elif operation.code in SUMS:
+            self._sum(i, *SUMS[operation.code])
+        elif operation.code == ca.OP_NEG:
             low, high = self.bounds[a[0]]
             fits = -low <= self.top
             zero = Operand(Kind.CONSTANT, 0)
             self._emit(
                 Op.SUB_FAST if fits else Op.SUB, i, zero, self.operands[a[0]], bounds=(-high, min(-low, self.top))
             )
-        elif line.code in (ca.OP_FMIN, ca.OP_FMAX):
+        elif operation.code in (ca.OP_FMIN, ca.OP_FMAX):
             right = (f[a[0]] - f[i], f[a[1]] - f[i])
-            op = Op.MIN if line.code == ca.OP_FMIN else Op.MAX
+            op = Op.MIN if operation.code == ca.OP_FMIN else Op.MAX
             self._emit(op, i, self.operands[a[0]], self.operands[a[1]], right=right, bounds=whole)
-        elif line.code in (ca.OP_MUL, ca.OP_SQ):
+        elif operation.code in (ca.OP_MUL, ca.OP_SQ):
             self._product(i)
-        elif line.code == ca.OP_INV:
+        elif operation.code == ca.OP_INV:
             self._emit(Op.RECIPROCAL, i, self.operands[a[0]], amount=61 - f[a[0]] - f[i], bounds=whole)
-        elif line.code == ca.OP_SQRT:
+        elif operation.code == ca.OP_SQRT:
             self._emit(Op.ROOT, i, self.operands[a[0]], amount=32 + f[a[0]] - 2 * f[i], bounds=(0, self.top))
-        elif line.code in (ca.OP_SIN, ca.OP_COS):
-            # All words but 32 bits need another shift; the line's format is always word − 2.
-            op = Op.SIN if line.code == ca.OP_SIN else Op.COS
+        elif operation.code in (ca.OP_SIN, ca.OP_COS):
+            # All words but 32 bits need another shift; the operation's format is always word − 2.
+            op = Op.SIN if operation.code == ca.OP_SIN else Op.COS
             limit = WAVE >> (32 - self.word)
             self._emit(op, i, self.operands[a[0]], amount=f[a[0]], bounds=(-limit, limit))
-        elif line.code == ca.OP_FABS:
+        elif operation.code == ca.OP_FABS:
             self._emit(Op.ABS, i, self.operands[a[0]], bounds=(0, self.top))
         else:
-            assert line.code == ca.OP_SIGN  # formats.assign refuses the rest
+            assert operation.code == ca.OP_SIGN  # formats.assign refuses the rest
             one = 1 << f[i]
             self._emit(Op.SIGN, i, self.operands[a[0]], amount=f[i], bounds=(-one, one))
 
     def _sum(self, i: int, checked: Op, fast: Op) -> None:
-        a, f = self.block.lines[i].arguments, self.f
+        a, f = self.block.operations[i].arguments, self.f
         right = (f[a[0]] - f[i], f[a[1]] - f[i])
         (p, q), (r, s) = (_shifted(self.bounds[k], amount) for k, amount in zip(a, right, strict=True))
         low, high = (p + r, q + s) if checked is Op.ADD else (p - s, q - r)
@@ -157,11 +157,11 @@ class _Selection:
         self._emit(fast if fits else checked, i, *pair, right=right, bounds=bounds)
 
     def _product(self, i: int) -> None:
-        line, lines, f = self.block.lines[i], self.block.lines, self.f
-        x, y = line.arguments[0], line.arguments[-1]
-        if line.code == ca.OP_MUL:
+        operation, operations, f = self.block.operations[i], self.block.operations, self.f
+        x, y = operation.arguments[0], operation.arguments[-1]
+        if operation.code == ca.OP_MUL:
             for factor, other in ((x, y), (y, x)):
-                if power_of_two(lines[factor]) is not None:
+                if power_of_two(operations[factor]) is not None:
                     self._alias(self.operands[other], self.bounds[other])
                     return
         right = f[x] + f[y] - f[i]
@@ -184,7 +184,7 @@ class _Selection:
     def _emit(
         self,
         op: Op,
-        line: int,
+        operation: int,
         a: Operand,
         b: Operand | None = None,
         *,
@@ -192,8 +192,8 @@ class _Selection:
         amount: int = 0,
         bounds: Bounds,
     ) -> None:
-        self.out.append(Instruction(op, line, a, b, right, amount))
-        self._alias(Operand(Kind.VALUE, line), bounds)
+        self.out.append(Instruction(op, operation, a, b, right, amount))
+        self._alias(Operand(Kind.VALUE, operation), bounds)
 
 
 def _shifted(bounds: Bounds, right: int) -> Bounds:
@@ -203,7 +203,7 @@ def _shifted(bounds: Bounds, right: int) -> Bounds:
 
 
 def slots(selected: Selected) -> tuple[dict[int, int], int]:
-    """Work memory for the values of instructions: slot of each line, shared once a value is no longer needed; count."""
+    """Work memory for values of instructions: slot of each operation, shared once a value is not needed; count."""
     last: dict[int, int] = {}
     for position, made in enumerate(selected.instructions):
         for operand in (made.a, made.b):
@@ -224,9 +224,9 @@ def slots(selected: Selected) -> tuple[dict[int, int], int]:
         if not free:
             free.append(count)
             count += 1
-        where[made.line] = free.pop()
-        if made.line not in last:
-            free.append(where[made.line])
+        where[made.operation] = free.pop()
+        if made.operation not in last:
+            free.append(where[made.operation])
     return where, count
 
 

@@ -23,11 +23,11 @@ class IntegerMachine:
         self.saturations = np.zeros(self.fields.shape[1], dtype=np.int64)
 
     def values(self, number: int) -> tuple[list[Ints], list[Flags]]:
-        """Every line of a block and where it saturated, nothing stored."""
+        """Every operation of a block and where it saturated, nothing stored."""
         block, formats = self.program.blocks[number], self.formats.blocks[number]
         values: list[Ints] = []
         over: list[Flags] = []
-        for i in range(len(block.lines)):
+        for i in range(len(block.operations)):
             value, lost = self._line(block, formats, values, i)
             values.append(value)
             over.append(lost)
@@ -40,13 +40,13 @@ class IntegerMachine:
         runs = self.fields.shape[1]
         held = np.ones(runs, bool) if where is None else where.copy()
         lost = np.zeros(runs, dtype=np.int64)
-        for i in range(len(block.lines)):
+        for i in range(len(block.operations)):
             lost += np.broadcast_to(over[i], (runs,)) & held
             if block.guard and i == block.guard.after:
                 held &= self._compare(formats, values, block.guard.small, block.guard.large)
         for store in block.stores:
-            right = formats.lines[store.line] - self.formats.fields[store.field]
-            value, beyond = integers.shifted(values[store.line], right, self.formats.word)
+            right = formats.operations[store.operation] - self.formats.fields[store.field]
+            value, beyond = integers.shifted(values[store.operation], right, self.formats.word)
             lost += np.broadcast_to(beyond, (runs,)) & held
             self.fields[store.field] = np.where(held, value, self.fields[store.field])
         self.saturations += lost
@@ -54,51 +54,51 @@ class IntegerMachine:
 
     def _compare(self, formats: BlockFormats, values: Sequence[Ints], small: int, large: int) -> Flags:
         """small ≤ large at the coarser of both formats."""
-        common = min(formats.lines[small], formats.lines[large])
-        a, _ = integers.shifted(values[small], formats.lines[small] - common, 64)
-        b, _ = integers.shifted(values[large], formats.lines[large] - common, 64)
+        common = min(formats.operations[small], formats.operations[large])
+        a, _ = integers.shifted(values[small], formats.operations[small] - common, 64)
+        b, _ = integers.shifted(values[large], formats.operations[large] - common, 64)
         return a <= b
 
     def _line(self, block: Block, formats: BlockFormats, values: list[Ints], i: int) -> tuple[Ints, Flags]:
-        line, f, word = block.lines[i], formats.lines, self.formats.word
+        operation, f, word = block.operations[i], formats.operations, self.formats.word
         none = np.zeros((), bool)
-        if line.code == ca.OP_CONST:
-            return np.asarray(constant(line.constant, f[i], word), dtype=np.int64), none
-        if line.code == ca.OP_INPUT:
-            return self.fields[line.field].copy(), none  # or a store would change what later stores write
-        a = line.arguments
+        if operation.code == ca.OP_CONST:
+            return np.asarray(constant(operation.constant, f[i], word), dtype=np.int64), none
+        if operation.code == ca.OP_INPUT:
+            return self.fields[operation.field].copy(), none  # or a store would change what later stores write
+        a = operation.arguments
         x = values[a[0]]
-        if line.code == ca.OP_NEG:
+        if operation.code == ca.OP_NEG:
             return integers.saturate(-x, word)
-        if line.code == ca.OP_TWICE:
+        if operation.code == ca.OP_TWICE:
             return x, none
-        if line.code == ca.OP_SQ:
+        if operation.code == ca.OP_SQ:
             return integers.product(x, x, 2 * f[a[0]] - f[i], word)
-        if line.code == ca.OP_INV:
+        if operation.code == ca.OP_INV:
             return integers.reciprocal(np.atleast_1d(x), f[a[0]], f[i], word)
-        if line.code in (ca.OP_SIN, ca.OP_COS):
-            wave = integers.sine if line.code == ca.OP_SIN else integers.cosine
+        if operation.code in (ca.OP_SIN, ca.OP_COS):
+            wave = integers.sine if operation.code == ca.OP_SIN else integers.cosine
             return integers.shifted(wave(np.atleast_1d(x), f[a[0]]), 30 - f[i], word)
-        if line.code == ca.OP_SQRT:
+        if operation.code == ca.OP_SQRT:
             return integers.root(np.atleast_1d(x), f[a[0]], f[i], word)
-        if line.code == ca.OP_FABS:
+        if operation.code == ca.OP_FABS:
             return integers.saturate(np.abs(x), word)
-        if line.code == ca.OP_SIGN:
+        if operation.code == ca.OP_SIGN:
             return np.sign(x) << np.int64(f[i]), none
         y = values[a[1]]
-        if line.code == ca.OP_MUL:
-            if power_of_two(block.lines[a[0]]) is not None:
+        if operation.code == ca.OP_MUL:
+            if power_of_two(block.operations[a[0]]) is not None:
                 return y, none
-            if power_of_two(block.lines[a[1]]) is not None:
+            if power_of_two(block.operations[a[1]]) is not None:
                 return x, none
             return integers.product(x, y, f[a[0]] + f[a[1]] - f[i], word)
         p, over1 = integers.shifted(x, f[a[0]] - f[i], word)
         q, over2 = integers.shifted(y, f[a[1]] - f[i], word)
-        if line.code == ca.OP_FMIN:
+        if operation.code == ca.OP_FMIN:
             return np.minimum(p, q), over1 | over2
-        if line.code == ca.OP_FMAX:
+        if operation.code == ca.OP_FMAX:
             return np.maximum(p, q), over1 | over2
-        total, over = integers.saturate(p + q if line.code == ca.OP_ADD else p - q, word)
+        total, over = integers.saturate(p + q if operation.code == ca.OP_ADD else p - q, word)
         return total, over | over1 | over2
 
 

@@ -19,14 +19,14 @@ import numpy as np
 from stepmap_codegen.model import integers
 from stepmap_codegen.model.formats import BlockFormats, Formats, power_of_two
 from stepmap_codegen.model.integer_machine import constant
-from stepmap_codegen.model.program import Block, Line, Program
+from stepmap_codegen.model.program import Block, Operation, Program
 
 
 @dataclass(frozen=True)
 class _Functions:
     """A block on a list of fields."""
 
-    run: Callable[[list[int]], tuple[bool, int]]  # whether its guard held, and how many lines and stores saturated
+    run: Callable[[list[int]], tuple[bool, int]]  # whether its guard held, and how many operations and stores saturated
     values: Callable[[list[int]], list[int]]
 
 
@@ -40,7 +40,7 @@ class SingleRunMachine:
         self._blocks = _compiled(program, formats)
 
     def values(self, number: int) -> list[int]:
-        """Every line of a block, whatever its guard says, nothing stored."""
+        """Every operation of a block, whatever its guard says, nothing stored."""
         return self._blocks[number].values(self.fields)
 
     def run(self, number: int) -> bool:
@@ -56,54 +56,54 @@ def _compiled(program: Program, formats: Formats) -> list[_Functions]:
 
 
 def _functions(block: Block, bits: BlockFormats, formats: Formats) -> _Functions:
-    lines = [_line(block, line, i, bits.lines, formats.word) for i, line in enumerate(block.lines)]
-    every = ", ".join(f"v{i}" for i in range(len(lines)))
+    statements = [_statements(block, op, i, bits.operations, formats.word) for i, op in enumerate(block.operations)]
+    every = ", ".join(f"v{i}" for i in range(len(statements)))
     scope: dict[str, Any] = {"reciprocal": _reciprocal, "wave": _wave, "root": _root}
-    bodies = {"run": _run(block, lines, bits, formats), "values": [*chain(*lines), f"return [{every}]"]}
+    bodies = {"run": _run(block, statements, bits, formats), "values": [*chain(*statements), f"return [{every}]"]}
     for name, body in bodies.items():
         exec("\n    ".join([f"def {name}(f):", "n = 0", *body]), scope)  # a program holds numbers and no text
     return _Functions(scope["run"], scope["values"])
 
 
-def _run(block: Block, lines: Sequence[list[str]], bits: BlockFormats, formats: Formats) -> list[str]:
-    """The statements of a block. ``n`` counts saturations; ``s`` whether a line has saturated, which counts once."""
+def _run(block: Block, statements: Sequence[list[str]], bits: BlockFormats, formats: Formats) -> list[str]:
+    """The statements of a block. ``n`` counts saturations; ``s`` whether an operation saturated, which counts once."""
     said: list[str] = []
-    for i, line in enumerate(lines):
-        said += line
+    for i, part in enumerate(statements):
+        said += part
         if block.guard is not None and i == block.guard.after:
             said.append(f"if not {_compared(bits, block.guard.small, block.guard.large)}: return False, n")
     for k, store in enumerate(block.stores):
-        right = bits.lines[store.line] - formats.fields[store.field]
-        said += [f"t{k} = {_shift(f'v{store.line}', right)}", *_saturated(f"t{k}", formats.word)]
+        right = bits.operations[store.operation] - formats.fields[store.field]
+        said += [f"t{k} = {_shift(f'v{store.operation}', right)}", *_saturated(f"t{k}", formats.word)]
     said += [f"f[{store.field}] = t{k}" for k, store in enumerate(block.stores)]
     return [*said, "return True, n"]
 
 
-def _line(block: Block, line: Line, i: int, f: Sequence[int], word: int) -> list[str]:
-    v, a = f"v{i}", line.arguments
-    if line.code == ca.OP_CONST:
-        return [f"{v} = {constant(line.constant, f[i], word)}"]
-    if line.code == ca.OP_INPUT:
-        return [f"{v} = f[{line.field}]"]
+def _statements(block: Block, op: Operation, i: int, f: Sequence[int], word: int) -> list[str]:
+    v, a = f"v{i}", op.arguments
+    if op.code == ca.OP_CONST:
+        return [f"{v} = {constant(op.constant, f[i], word)}"]
+    if op.code == ca.OP_INPUT:
+        return [f"{v} = f[{op.field}]"]
     x = f"v{a[0]}"
-    if line.code == ca.OP_TWICE:
+    if op.code == ca.OP_TWICE:
         return [f"{v} = {x}"]
-    if line.code == ca.OP_SIGN:
+    if op.code == ca.OP_SIGN:
         return [f"{v} = (({x} > 0) - ({x} < 0)) << {f[i]}"]
-    if line.code in RARE:
-        return [f"{v}, s = {RARE[line.code].format(x=x, of=f[a[0]], to=f[i], word=word)}", "n += s"]
-    if line.code == ca.OP_MUL:
+    if op.code in RARE:
+        return [f"{v}, s = {RARE[op.code].format(x=x, of=f[a[0]], to=f[i], word=word)}", "n += s"]
+    if op.code == ca.OP_MUL:
         for one, other in (a, a[::-1]):
-            if power_of_two(block.lines[one]) is not None:
+            if power_of_two(block.operations[one]) is not None:
                 return [f"{v} = v{other}"]
     whole = {ca.OP_NEG: f"-{x}", ca.OP_FABS: f"abs({x})", ca.OP_SQ: _shift(f"{x}*{x}", 2 * f[a[0]] - f[i])}
-    if line.code == ca.OP_MUL:
+    if op.code == ca.OP_MUL:
         whole[ca.OP_MUL] = _shift(f"{x}*v{a[1]}", f[a[0]] + f[a[1]] - f[i])
-    if line.code in whole:
-        return [f"{v} = {whole[line.code]}", *_saturated(v, word)]
+    if op.code in whole:
+        return [f"{v} = {whole[op.code]}", *_saturated(v, word)]
     left, right = f[a[0]] - f[i], f[a[1]] - f[i]
     operands = [*_aligned("p", x, left, word), *_aligned("q", f"v{a[1]}", right, word)]
-    return ["s = 0", *operands, f"{v} = {PAIRS[line.code]}", *_saturated(v, word, "s = 1"), "n += s"]
+    return ["s = 0", *operands, f"{v} = {PAIRS[op.code]}", *_saturated(v, word, "s = 1"), "n += s"]
 
 
 RARE = {
@@ -134,8 +134,8 @@ def _aligned(name: str, v: str, right: int, word: int) -> list[str]:
 
 def _compared(bits: BlockFormats, small: int, large: int) -> str:
     """small ≤ large at the coarser of both formats."""
-    common = min(bits.lines[small], bits.lines[large])
-    return " <= ".join(f"({_shift(f'v{i}', bits.lines[i] - common)})" for i in (small, large))
+    common = min(bits.operations[small], bits.operations[large])
+    return " <= ".join(f"({_shift(f'v{i}', bits.operations[i] - common)})" for i in (small, large))
 
 
 def _reciprocal(x: int, of: int, to: int, word: int) -> tuple[int, bool]:

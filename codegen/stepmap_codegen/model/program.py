@@ -1,7 +1,7 @@
 """The program a controller runs: named fields, and straight-line blocks that read and write them.
 
 A block is a tape in single-assignment form. Its only control flow is a guard: where a comparison fails, the block ends
-and none of its stores happen. Everything downstream, float or integer, Python or C, executes these same lines.
+and none of its stores happen. Everything downstream, float or integer, Python or C, executes these same operations.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Line:
+class Operation:
     """One operation: a CasADi code; OP_CONST has a constant, OP_INPUT a field."""
 
     code: int
@@ -62,7 +62,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Guard:
-    """The block goes on after line ``after`` only where the value of ``small`` is at most that of ``large``."""
+    """The block goes on after operation ``after`` only where the value of ``small`` is at most that of ``large``."""
 
     after: int
     small: int
@@ -71,10 +71,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class Store:
-    """At the end of the block, a line's value becomes a field."""
+    """At the end of the block, an operation's value becomes a field."""
 
     field: int
-    line: int
+    operation: int
 
 
 class BlockRole(Enum):
@@ -93,7 +93,7 @@ class Block:
     name: str
     role: BlockRole
     summary: str
-    lines: tuple[Line, ...]
+    operations: tuple[Operation, ...]
     stores: tuple[Store, ...]
     guard: Guard | None = None
     channel: int | None = None  # of an update: its place among the measurements
@@ -118,7 +118,7 @@ class Block:
             ca.OP_SIGN: "add",
         }
         free = (ca.OP_CONST, ca.OP_INPUT)
-        return Counter(names.get(line.code, "other") for line in self.lines if line.code not in free)
+        return Counter(names.get(op.code, "other") for op in self.operations if op.code not in free)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """From ranges to formats.
 
-Every line holds MARGIN times the largest magnitude seen, or what interval arithmetic proves where that is less; a sum
-has no more fraction bits than its coarser operand. Ranges of float64 runs say too little where large numbers cancel: a
-Newton residual is 1e-16 there and 1e-9 in integers. So the integer model runs too, and what it adds is added.
+Every operation holds MARGIN times the largest magnitude seen, or what interval arithmetic proves where that is less; a
+sum has no more fraction bits than its coarser operand. Ranges of float64 runs say too little where large numbers
+cancel: a Newton residual is 1e-16 there and 1e-9 in integers. So the integer model runs too, and what it adds is added.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from stepmap.graph.tape import BINARY, UNARY
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.formats import FINEST, BlockFormats, Formats, fraction_bits, power_of_two
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
-from stepmap_codegen.model.program import Block, Line, Program, Role
+from stepmap_codegen.model.program import Block, Operation, Program, Role
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
 from stepmap_codegen.precision.sensitivity import sensitivities
 
 WORDS = range(16, 33)  # as firmware/core/sm_fixed.h has them
-NOISE_FACTOR = 4.0  # room for rounding, times what was measured
+NOISE_FACTOR = 4.0  # headroom for rounding, times what was measured
 PASSES = 6  # formats, rounding measured with them, formats again
 SAMPLES, ADJOINTS = 8000, 32  # snapshots at which rounding and sensitivity are measured, …
-LEAST, NUMBERS = 320, 4_000_000  # … fewer where lines are many
+LEAST, NUMBERS = 320, 4_000_000  # … fewer where operations are many
 LOSS = 1.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
 MOST = 8  # bits lost that way at most
 COVARIANCE = 2.0**-20  # resolution that covariances need, relative
-KEPT = 1.5  # of formats that were chosen before: they hold this many times what was seen
+PINNED_MARGIN = 1.5  # of formats that were chosen before: they hold this many times what was seen
 
 
-def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = False, room: float = 1.0) -> Formats:
+def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = False, headroom: float = 1.0) -> Formats:
     """Formats for words of that many bits; a study takes those that saturate, too.
 
-    ``room`` is how many times more they hold than the ranges ask for, but for what is declared.
+    ``headroom`` is how many times more they hold than the ranges ask for, but for what is declared.
     """
     if word not in WORDS:
         raise RangeError(f"word: takes {WORDS.start} to {WORDS.stop - 1} bits, got {word}")
-    if room != 1:
-        ranges = _with_room(program, ranges, room)
+    if headroom != 1:
+        ranges = _with_headroom(program, ranges, headroom)
     fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
     scales = np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
     weights = sensitivities(program, _some(ranges.snapshots, ADJOINTS), scales)
     samples = _samples(program, ranges)
-    noise = [np.zeros(len(block.lines)) for block in program.blocks]
+    noise = [np.zeros(len(block.operations)) for block in program.blocks]
     for turn in range(PASSES):
         blocks = tuple(
             BlockFormats(tuple(_Assignment(block, fields, ranges, i, word, weights[i], noise[i]).bits()))
@@ -67,13 +67,13 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
     return formats
 
 
-def _with_room(program: Program, ranges: Ranges, room: float) -> Ranges:
+def _with_headroom(program: Program, ranges: Ranges, headroom: float) -> Ranges:
     """Ranges so many times as large, but for what is declared: limits of commands, coordinates and references."""
-    factor = np.array([1.0 if known else room for known in ranges.declared])
+    factor = np.array([1.0 if known else headroom for known in ranges.declared])
     low, high = factor * ranges.low, factor * ranges.high
     sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))
     bounds = [interval_bounds(block, sizes) for block in program.blocks]
-    return replace(ranges, low=low, high=high, seen=[room * seen for seen in ranges.seen], bounds=bounds)
+    return replace(ranges, low=low, high=high, seen=[headroom * seen for seen in ranges.seen], bounds=bounds)
 
 
 @dataclass(frozen=True)
@@ -84,34 +84,34 @@ class Misfit:
     size: float  # the largest in the runs
     top: float  # the largest the format holds
     excess: float  # how many times too large, margin and rounding included
-    block: str = ""  # of a line
+    block: str = ""  # of an operation
 
 
 def misfits(program: Program, ranges: Ranges, formats: Formats) -> list[Misfit]:
-    """What formats do not hold, stored signals first, then lines, the worst of each first.
+    """What formats do not hold, stored signals first, then operations, the worst of each first.
 
-    Each must hold KEPT times the largest magnitude seen, or what intervals prove, and NOISE_FACTOR times the rounding;
-    a schedule is known, so its entries only have to fit. ``ranges`` are without the room for long tails: what that is
-    differs from draw to draw, and these formats have theirs.
+    Each must hold PINNED_MARGIN times the largest magnitude seen, or what intervals prove, and NOISE_FACTOR times the
+    rounding; a schedule is known, so its entries only have to fit. ``ranges`` are without the headroom for long tails:
+    what that is differs from draw to draw, and these formats have theirs.
     """
     found: list[Misfit] = []
     schedule = set(program.of(Role.SCHEDULE))
     for i, field in enumerate(program.fields):
         size, top = float(ranges.sizes[i]), 2.0 ** (formats.word - 1 - formats.fields[i])
         unit = f" [{field.unit}]" if field.unit else ""
-        needed = size if i in schedule else KEPT * size
+        needed = size if i in schedule else PINNED_MARGIN * size
         if needed > top:
             found.append(Misfit(f"signal {field.name!r} ({field.label}{unit})", size, top, needed / top))
-    lines: list[Misfit] = []
+    operations: list[Misfit] = []
     noise, _ = _rounding(program, formats, _samples(program, ranges))
     for number, block in enumerate(program.blocks):
         needs = _Assignment(block, formats.fields, ranges, number, formats.word, noise[number], noise[number])
-        for i, needed in needs.of(formats.blocks[number].lines):
-            top = 2.0 ** (formats.word - 1 - formats.blocks[number].lines[i])
+        for i, needed in needs.of(formats.blocks[number].operations):
+            top = 2.0 ** (formats.word - 1 - formats.blocks[number].operations[i])
             if needed > top:
-                what = f"line {i} of block {block.name!r} ({block.lines[i].describe(program)[0]})"
-                lines.append(Misfit(what, float(ranges.seen[number][i]), top, needed / top, block.name))
-    return [*_worst_first(found), *_worst_first(lines)]
+                what = f"operation {i} of block {block.name!r} ({block.operations[i].describe(program)[0]})"
+                operations.append(Misfit(what, float(ranges.seen[number][i]), top, needed / top, block.name))
+    return [*_worst_first(found), *_worst_first(operations)]
 
 
 def _worst_first(found: Sequence[Misfit]) -> list[Misfit]:
@@ -131,8 +131,8 @@ def _covariance_scales(program: Program, ranges: Ranges) -> Array:
 
 def _samples(program: Program, ranges: Ranges) -> Array:
     """Snapshots at which rounding is measured."""
-    lines = max(len(block.lines) for block in program.blocks)
-    return _some(ranges.snapshots, min(SAMPLES, max(LEAST, NUMBERS // lines)))
+    operations = max(len(block.operations) for block in program.blocks)
+    return _some(ranges.snapshots, min(SAMPLES, max(LEAST, NUMBERS // operations)))
 
 
 def _some(fields: Array, count: int) -> Array:
@@ -141,12 +141,12 @@ def _some(fields: Array, count: int) -> Array:
 
 
 def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[Array], str]:
-    """Largest difference of every line to float64; and which one saturated, which counts as four times its limit."""
+    """Largest difference of every operation to float64; which one saturated, which counts as four times its limit."""
     found, saturated = [], ""
     integer = IntegerMachine(program, formats, encode(samples, formats.fields, formats.word))
     for number, block in enumerate(program.blocks):
         exact = FloatMachine(program, decode(integer.fields, formats.fields))
-        bits = formats.blocks[number].lines
+        bits = formats.blocks[number].operations
         values, over = integer.values(number)
         held, ideal = integer.run(number), exact.values(number)
         worst = np.zeros(len(bits))
@@ -156,14 +156,14 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
             gap = np.where(np.isfinite(gap), gap, 0.0)  # 1/0 and roots of less than 0 have nothing to compare with
             worst[i] = gap[counted].max(initial=0.0)
             if np.broadcast_to(over[i], held.shape)[counted].any():
-                saturated = f"line {i} of block {block.name!r}"
+                saturated = f"operation {i} of block {block.name!r}"
                 worst[i] = max(worst[i], 4 * 2.0 ** (formats.word - 1 - bits[i]))
         found.append(worst)
     return found, saturated
 
 
 class _Assignment:
-    """Formats of one block, line by line."""
+    """Formats of one block, operation by operation."""
 
     def __init__(
         self,
@@ -180,42 +180,43 @@ class _Assignment:
         self.f: list[int] = []
 
     def bits(self) -> list[int]:
-        for i, line in enumerate(self.block.lines):
-            kept = self._kept(line)
-            self.f.append(self._rounded(i) if kept is None else kept)
+        for i, operation in enumerate(self.block.operations):
+            inherited = self._inherited(operation)
+            self.f.append(self._rounded(i) if inherited is None else inherited)
         return self.f
 
-    def _kept(self, line: Line) -> int | None:
+    def _inherited(self, operation: Operation) -> int | None:
         """Fraction bits that follow from the arguments alone."""
-        f, a = self.f, line.arguments
-        if line.code == ca.OP_INPUT:
-            return self.fields[line.field]
-        if line.code == ca.OP_CONST:
-            return fraction_bits(abs(line.constant) * (1 + 2.0 ** (2 - self.word)), self.word)
-        if line.code in (ca.OP_NEG, ca.OP_FABS):
+        f, a = self.f, operation.arguments
+        if operation.code == ca.OP_INPUT:
+            return self.fields[operation.field]
+        if operation.code == ca.OP_CONST:
+            return fraction_bits(abs(operation.constant) * (1 + 2.0 ** (2 - self.word)), self.word)
+        if operation.code in (ca.OP_NEG, ca.OP_FABS):
             return f[a[0]]
-        if line.code == ca.OP_TWICE:
+        if operation.code == ca.OP_TWICE:
             return f[a[0]] - 1
-        if line.code in (ca.OP_SIN, ca.OP_COS, ca.OP_SIGN):
+        if operation.code in (ca.OP_SIN, ca.OP_COS, ca.OP_SIGN):
             return self.word - 2
-        if line.code == ca.OP_MUL:
+        if operation.code == ca.OP_MUL:
             for factor, other in ((a[0], a[1]), (a[1], a[0])):
-                power = power_of_two(self.block.lines[factor])
+                power = power_of_two(self.block.operations[factor])
                 if power is not None:
                     return f[other] - power
         return None
 
     def _rounded(self, i: int) -> int:
-        """Fraction bits of a line that is rounded to a format of its own."""
-        line, f = self.block.lines[i], self.f
-        a, cap = line.arguments, FINEST
-        product = line.code in (ca.OP_MUL, ca.OP_SQ)
-        if line.code in (ca.OP_ADD, ca.OP_SUB, ca.OP_FMIN, ca.OP_FMAX):
+        """Fraction bits of an operation that is rounded to a format of its own."""
+        operation, f = self.block.operations[i], self.f
+        a, cap = operation.arguments, FINEST
+        product = operation.code in (ca.OP_MUL, ca.OP_SQ)
+        if operation.code in (ca.OP_ADD, ca.OP_SUB, ca.OP_FMIN, ca.OP_FMAX):
             cap = min(f[a[0]], f[a[1]])
         elif product:
             cap = f[a[0]] + f[a[-1]] - 1
-        elif line.code not in (ca.OP_INV, ca.OP_SQRT):
-            name = (UNARY.get(line.code) or BINARY.get(line.code) or f"operation {line.code}").format("x", "y")
+        elif operation.code not in (ca.OP_INV, ca.OP_SQRT):
+            code = operation.code
+            name = (UNARY.get(code) or BINARY.get(code) or f"operation {code}").format("x", "y")
             raise RangeError(
                 f"block {self.block.name!r}: {name} has no fixed-point form; generate with --scalar float32, or write "
                 "the system with sums, products, quotients, sin, cos and sqrt"
@@ -228,16 +229,16 @@ class _Assignment:
         return mine
 
     def _needed(self, i: int, margin: float) -> float:
-        """What a line's format has to hold."""
+        """What an operation's format has to hold."""
         bound = float(self.bounds[i]) * (1 + 2.0 ** (2 - self.word))
         return min(margin * float(self.seen[i]), bound) + NOISE_FACTOR * float(self.noise[i])
 
     def of(self, given: Sequence[int]) -> Iterator[tuple[int, float]]:
-        """Lines that are rounded to a format of their own, and what it has to hold if formats are given."""
+        """Operations that are rounded to a format of their own, and what it has to hold if formats are given."""
         self.f = list(given)
-        for i, line in enumerate(self.block.lines):
-            if self._kept(line) is None:
-                needed, a = self._needed(i, KEPT), line.arguments
-                if line.code in (ca.OP_MUL, ca.OP_SQ):  # no more than its factors can be
+        for i, operation in enumerate(self.block.operations):
+            if self._inherited(operation) is None:
+                needed, a = self._needed(i, PINNED_MARGIN), operation.arguments
+                if operation.code in (ca.OP_MUL, ca.OP_SQ):  # no more than its factors can be
                     needed = min(needed, 2.0 ** (2 * (self.word - 1) - given[a[0]] - given[a[-1]]))
                 yield i, needed

@@ -1,7 +1,7 @@
-"""Formats that are kept: a job with other weights or another reference gets the code that is flashed already.
+"""Formats that are pinned: a job with other weights or another reference gets the code that is flashed already.
 
-Ranges of its runs are measured as always. Where they stay within the kept formats, code and model are those the formats
-came with, to the byte, and only the schedule is new. docs/fixed-point.md has the rules.
+Ranges of its runs are measured as always. Where they stay within the pinned formats, code and model are those the
+formats came with, to the byte, and only the schedule is new. docs/fixed-point.md has the rules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.formats import BlockFormats, Formats
 from stepmap_codegen.model.program import Program, Role
-from stepmap_codegen.precision.assign import KEPT, WORDS, Misfit, misfits
+from stepmap_codegen.precision.assign import PINNED_MARGIN, WORDS, Misfit, misfits
 from stepmap_codegen.precision.ranges import Ranges
 from stepmap_codegen.precision.signals import Signal
 
@@ -30,7 +30,7 @@ ANEW = "leave formats out of [codegen] to choose them anew, then build and flash
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class PinnedFormats:
     """Formats, and all else in the generated code that was measured; ``made_of`` is there to say what differs."""
 
     source: str  # where they were read, for messages
@@ -45,7 +45,7 @@ class Kept:
     ranges: Sequence[tuple[float, float, float, float]]  # of the fields: low, high, headroom, bound of the error
 
     def pattern(self, gains: Array) -> Array:
-        """Gains with ones where the kept program has some: of gains, ``lower`` looks at the zeros alone."""
+        """Gains with ones where the pinned program has some: of gains, ``lower`` looks at the zeros alone."""
         made = np.zeros((1, *gains.shape[1:]))
         places = [name.split("_")[1:] for name in self.names if name.startswith("K_")]
         for i, j in ((int(i), int(j)) for i, j in places):
@@ -85,61 +85,61 @@ def made_of(plant: Plant) -> dict[str, float | None]:
     return made | {f"the measurement noise of {n!r}": float(v) for n, v in zip(channels, measurement, strict=True)}
 
 
-def require_kind(kept: Kept, system: str, word: int | None) -> None:
+def require_kind(pinned: PinnedFormats, system: str, word: int | None) -> None:
     """Raises ModelError where another system or other words are asked for; None is floating point."""
-    if kept.system != system:
-        raise _another(kept, f"it is of system {kept.system!r}, and the job is of {system!r}")
+    if pinned.system != system:
+        raise _another(pinned, f"it is of system {pinned.system!r}, and the job is of {system!r}")
     if word is None:
-        raise ModelError(f"floating point has no formats to keep: leave formats ({kept.source}) out of [codegen]")
-    if word != kept.formats.word:
-        raise _another(kept, f"its words have {kept.formats.word} bits, and {word} are asked for")
+        raise ModelError(f"floating point has no formats to pin: leave formats ({pinned.source}) out of [codegen]")
+    if word != pinned.formats.word:
+        raise _another(pinned, f"its words have {pinned.formats.word} bits, and {word} are asked for")
 
 
-def require_program(kept: Kept, plant: Plant, program: Program, start: Array) -> None:
+def require_program(pinned: PinnedFormats, plant: Plant, program: Program, start: Array) -> None:
     """Raises ModelError with what differs where a program or its start are not those the formats are of."""
     now = made_of(plant)
     found = [
-        f"{name} was {_number(kept.made_of.get(name))} and is {_number(now.get(name))}"
-        for name in (*now, *(name for name in kept.made_of if name not in now))
-        if not _alike(now.get(name), kept.made_of.get(name))
+        f"{name} was {_number(pinned.made_of.get(name))} and is {_number(now.get(name))}"
+        for name in (*now, *(name for name in pinned.made_of if name not in now))
+        if not _alike(now.get(name), pinned.made_of.get(name))
     ]
     names = tuple(field.name for field in program.fields)
-    more = [field.label for field in program.fields if field.name not in kept.names and field.name.startswith("K_")]
+    more = [field.label for field in program.fields if field.name not in pinned.names and field.name.startswith("K_")]
     found += [f"there was no {label}" for label in more]
-    if not found and names == kept.names:
-        found = list(_starts(kept, program, start))
-    if not found and (names != kept.names or not _same_shape(kept.formats, program)):
+    if not found and names == pinned.names:
+        found = list(_starts(pinned, program, start))
+    if not found and (names != pinned.names or not _same_shape(pinned.formats, program)):
         found = [OTHERWISE]
     if found:
         others = f", and {len(found) - 3} more" if len(found) > 3 else ""
-        raise _another(kept, "; ".join(found[:3]) + others)
+        raise _another(pinned, "; ".join(found[:3]) + others)
 
 
 OTHERWISE = "its equations are others, or another version of stepmap made it"
 
 
-def require_model(kept: Kept, digest: str) -> None:
+def require_model(pinned: PinnedFormats, digest: str) -> None:
     """Raises ModelError where the same numbers give another program all the same."""
-    if kept.model != digest:
-        raise _another(kept, OTHERWISE)
+    if pinned.model != digest:
+        raise _another(pinned, OTHERWISE)
 
 
-def _another(kept: Kept, why: str) -> ModelError:
-    return ModelError(f"{kept.source} has the formats of another model: {why}; {ANEW}")
+def _another(pinned: PinnedFormats, why: str) -> ModelError:
+    return ModelError(f"{pinned.source} has the formats of another model: {why}; {ANEW}")
 
 
-def _starts(kept: Kept, program: Program, start: Array) -> Iterator[str]:
+def _starts(pinned: PinnedFormats, program: Program, start: Array) -> Iterator[str]:
     """Differences of the start by more than a unit: another machine may round it differently."""
-    units = 2.0 ** -np.array(kept.formats.fields, dtype=float)
+    units = 2.0 ** -np.array(pinned.formats.fields, dtype=float)
     for role, what in ((Role.STATE, "the start of {!r}"), (Role.COVARIANCE, "the uncertainty of the start, {},")):
         for i in program.of(role):
-            if abs(start[i] - kept.start[i]) > units[i]:
+            if abs(start[i] - pinned.start[i]) > units[i]:
                 label = what.format(program.fields[i].label)
-                yield f"{label} was {kept.start[i]:.6g} and is {start[i]:.6g}"
+                yield f"{label} was {pinned.start[i]:.6g} and is {start[i]:.6g}"
 
 
 def _same_shape(formats: Formats, program: Program) -> bool:
-    return [len(bits.lines) for bits in formats.blocks] == [len(block.lines) for block in program.blocks]
+    return [len(bits.operations) for bits in formats.blocks] == [len(block.operations) for block in program.blocks]
 
 
 def _alike(one: float | None, other: float | None) -> bool:
@@ -150,16 +150,16 @@ def _number(value: float | None) -> str:
     return "not there" if value is None else f"{value:.6g}"
 
 
-def require_fit(kept: Kept, program: Program, ranges: Ranges) -> None:
-    """Raises RangeError with the first signal that does not fit its kept format."""
-    found = [*misfits(program, ranges, kept.formats), *_lost(kept, program, ranges)]
+def require_fit(pinned: PinnedFormats, program: Program, ranges: Ranges) -> None:
+    """Raises RangeError with the first signal that does not fit its pinned format."""
+    found = [*misfits(program, ranges, pinned.formats), *_lost(pinned, program, ranges)]
     if found:
         worst = found[0]
         shown = f"; stepmap ranges --block {worst.block} shows it" if worst.block else ""
         others = f"; {len(found) - 1} more do not fit" if len(found) > 1 else ""
         raise RangeError(
             f"{worst.what} reaches {worst.size:.4g}: with margin and rounding, {worst.excess:.3g} times the "
-            f"±{worst.top:.4g} that {kept.source} has for it{others}{shown}. Change the job less, or {ANEW}; room in "
+            f"±{worst.top:.4g} that {pinned.source} has for it{others}{shown}. Change the job less, or {ANEW}; room in "
             "[codegen] makes formats that hold more of what is tuned later",
             signal=worst.what,
             value=worst.size,
@@ -167,12 +167,14 @@ def require_fit(kept: Kept, program: Program, ranges: Ranges) -> None:
         )
 
 
-def _lost(kept: Kept, program: Program, ranges: Ranges) -> Iterator[Misfit]:
-    """Variances near the limit from which on the kept code takes its filter for lost."""
-    for i, limit in zip(program.of(Role.COVARIANCE), kept.variances, strict=True):
+def _lost(pinned: PinnedFormats, program: Program, ranges: Ranges) -> Iterator[Misfit]:
+    """Variances near the limit from which on the pinned code takes its filter for lost."""
+    for i, limit in zip(program.of(Role.COVARIANCE), pinned.variances, strict=True):
         field, size = program.fields[i], float(ranges.high[i])
-        if field.place and field.place[0] == field.place[1] and KEPT * size > limit:
-            yield Misfit(f"signal {field.name!r} ({field.label})", size, float(limit), KEPT * size / float(limit))
+        if field.place and field.place[0] == field.place[1] and PINNED_MARGIN * size > limit:
+            yield Misfit(
+                f"signal {field.name!r} ({field.label})", size, float(limit), PINNED_MARGIN * size / float(limit)
+            )
 
 
 # the file -------------------------------------------------------------------------------------------------------------
@@ -213,7 +215,7 @@ def pack(
     head = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     fields = ",\n  ".join(json.dumps(entry, allow_nan=False) for entry in entries)
     blocks = ",\n  ".join(
-        f"{json.dumps(block.name)}: {json.dumps(bits.lines)}"
+        f"{json.dumps(block.name)}: {json.dumps(bits.operations)}"
         for block, bits in zip(program.blocks, formats.blocks, strict=True)
     )
     return f'{head},\n "fields": [\n  {fields}\n ],\n "blocks": {{\n  {blocks}\n }}\n}}\n'
@@ -223,7 +225,7 @@ def _digits(value: float, count: int) -> float:
     return float(f"{value:.{count}g}")
 
 
-def unpack(content: bytes, source: str) -> Kept:
+def unpack(content: bytes, source: str) -> PinnedFormats:
     """Reads a file of formats; raises ModelError where it is none."""
     try:
         document = json.loads(content)
@@ -235,7 +237,7 @@ def unpack(content: bytes, source: str) -> Kept:
         raise ModelError(f"{source} holds no formats: {what}; take the {FILE} that stepmap generate wrote") from None
 
 
-def _read(document: Mapping[str, Any], source: str) -> Kept:
+def _read(document: Mapping[str, Any], source: str) -> PinnedFormats:
     fields = document["fields"]
     word, bits = document["word"], [field["bits"] for field in fields]
     blocks = list(document["blocks"].values())
@@ -247,13 +249,13 @@ def _read(document: Mapping[str, Any], source: str) -> Kept:
     measured = [np.array(ranges, dtype=float).ravel(), start, *numbers.values()]
     if any(np.isnan(values).any() for values in measured) or min((r[3] for r in ranges), default=1) <= 0:
         raise ValueError("a range or an error is not a number")
-    return Kept(
+    return PinnedFormats(
         source=source,
         system=str(document["system"]),
         model=str(document["model"]),
         made_of=dict(document["made_of"]),
         names=tuple(str(field["name"]) for field in fields),
-        formats=Formats(word, tuple(bits), tuple(BlockFormats(tuple(lines)) for lines in blocks)),
+        formats=Formats(word, tuple(bits), tuple(BlockFormats(tuple(operations)) for operations in blocks)),
         start=start,
         ranges=ranges,
         **numbers,

@@ -1,4 +1,4 @@
-"""How large every signal of a program becomes: declared limits, interval bounds, a tube of closed-loop runs."""
+"""How large every signal of a program becomes: declared limits, interval bounds, an ensemble of closed-loop runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stepmap_codegen.model.float_machine import FloatMachine, Magnitudes
 from stepmap_codegen.model.program import Block, BlockRole, Program, Role
 
 MARGIN = 2.0  # formats hold this many times what was seen or declared
-TAIL = 4.0  # more for a line whose magnitude differs from run to run, at most
+TAIL = 4.0  # more for an operation whose magnitude differs from run to run, at most
 SNAPSHOTS = 40  # ticks at which rounding is measured
 
 Interval = tuple[float, float]
@@ -27,13 +27,13 @@ ANY: Interval = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
-class Tube:
+class Ensemble:
     """What the runs see besides the nominal motion."""
 
     runs: int = 32
     seed: int = 1
-    jump: float = 30.0  # standard deviation of measurement jumps, times that of the channel
-    jump_rate: float = 0.01  # part of the measurements that jump
+    outlier: float = 30.0  # standard deviation of measurement outliers, times that of the channel
+    outlier_rate: float = 0.01  # part of the measurements that are outliers
     process: bool = True  # whether the plant is disturbed at every step, as the filter expects
     gap_rate: float = 0.01  # part of the ticks at which measurements stop coming …
     gap: int = 8  # … for that many ticks, as when someone walks through the picture
@@ -56,7 +56,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Ranges of fields, and magnitudes of lines: the largest seen, and a bound by intervals."""
+    """Ranges of fields, and magnitudes of operations: the largest seen, and a bound by intervals."""
 
     low: Array
     high: Array
@@ -72,55 +72,55 @@ class Ranges:
         return sizes
 
 
-def simulate(program: Program, plant: Plant, trajectory: Trajectory, tube: Tube) -> Recording:
-    """Closed-loop runs of the program in float64: disturbed starts, noise and jumps; the plant is the map itself."""
-    return simulate_seeds(program, plant, trajectory, tube, [tube.seed])[0]
+def simulate(program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble) -> Recording:
+    """Closed-loop runs of the program in float64: disturbed starts, noise and outliers; the plant is the map itself."""
+    return simulate_seeds(program, plant, trajectory, ensemble, [ensemble.seed])[0]
 
 
 def simulate_seeds(
-    program: Program, plant: Plant, trajectory: Trajectory, tube: Tube, seeds: Sequence[int]
+    program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, seeds: Sequence[int]
 ) -> list[Recording]:
-    """The same for each seed in place of the tube's own; all of them run at once, which takes little longer."""
+    """The same for each seed in place of the ensemble's own; all of them run at once, which takes little longer."""
     step, chances = plant.step, [np.random.default_rng(seed) for seed in seeds]
-    count = tube.runs * len(chances)
-    firsts = [tube.runs * k for k in range(len(chances))]  # of the runs of each seed
+    count = ensemble.runs * len(chances)
+    firsts = [ensemble.runs * k for k in range(len(chances))]  # of the runs of each seed
 
     def drawn(draw: Callable[[np.random.Generator], Array]) -> Array:
         return np.concatenate([draw(rng) for rng in chances])
 
     x = np.tile(trajectory.x[0], (count, 1))
-    spread = tube.start * np.sqrt(np.diagonal(plant.noise.start))
-    start = first_fields(program, plant, x + drawn(lambda rng: rng.standard_normal((tube.runs, step.nx))) * spread)
+    spread = ensemble.start * np.sqrt(np.diagonal(plant.noise.start))
+    start = first_fields(program, plant, x + drawn(lambda rng: rng.standard_normal((ensemble.runs, step.nx))) * spread)
     machine = FloatMachine(program, start, groups=len(chances))
-    noise, shake = np.sqrt(plant.noise.measurement), np.sqrt(np.diagonal(plant.noise.process)).copy()
-    shake[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
-    schedule = schedule_rows(program, plant, trajectory)[:-1][: tube.ticks]
-    shape = (tube.runs, len(noise))
+    noise, disturbance = np.sqrt(plant.noise.measurement), np.sqrt(np.diagonal(plant.noise.process)).copy()
+    disturbance[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
+    schedule = schedule_rows(program, plant, trajectory)[:-1][: ensemble.ticks]
+    shape = (ensemble.runs, len(noise))
     measured, states, error = [], [x], np.zeros((len(chances), step.nx))
     snapshots: list[Array] = []
     state, unseen = program.of(Role.STATE), np.zeros(count, dtype=int)
     for tick, row in enumerate(schedule):
         z = step.system.readings(x[:, : step.nd + step.nk]) + noise * drawn(lambda rng: rng.standard_normal(shape))
-        jumps = drawn(lambda rng: rng.random((tube.runs, 1))) < tube.jump_rate
-        z = z + jumps * tube.jump * noise * drawn(lambda rng: rng.standard_normal(shape))
+        outliers = drawn(lambda rng: rng.random((ensemble.runs, 1))) < ensemble.outlier_rate
+        z = z + outliers * ensemble.outlier * noise * drawn(lambda rng: rng.standard_normal(shape))
         measured.append(z.T)
         machine.load(program.of(Role.MEASUREMENT), z.T)
         machine.load(program.of(Role.SCHEDULE), np.tile(row[:, None], (1, count)))
         before = machine.fields[np.ix_(state, firsts)]
         if tick % max(len(schedule) // SNAPSHOTS, 1) == 0:
             snapshots.append(machine.fields.copy())
-        lost = drawn(lambda rng: rng.random(tube.runs)) < tube.gap_rate
-        unseen = np.where(lost, tube.gap, np.maximum(unseen - 1, 0))
+        lost = drawn(lambda rng: rng.random(ensemble.runs)) < ensemble.gap_rate
+        unseen = np.where(lost, ensemble.gap, np.maximum(unseen - 1, 0))
         for number, block in enumerate(program.blocks):
             if block.role is BlockRole.PREDICT:
                 before = machine.fields[np.ix_(state, firsts)]
             machine.run(number, unseen == 0 if block.role is BlockRole.UPDATE else None)
         inputs = machine.fields[program.of(Role.COMMAND)].T
-        if tube.process:
-            x = x + shake * drawn(lambda rng: rng.standard_normal((tube.runs, step.nx)))
+        if ensemble.process:
+            x = x + disturbance * drawn(lambda rng: rng.standard_normal((ensemble.runs, step.nx)))
         try:
             exact = np.array([step.step(before[:, k], inputs[first]).x for k, first in enumerate(firsts)])
-            x = _moved(plant, x, inputs, tube)
+            x = _moved(plant, x, inputs, ensemble)
         except ConvergenceError as problem:
             raise RangeError(
                 f"a simulated closed-loop run cannot go on at t = {tick * step.dt:.4g} s: {problem}; the gains do not "
@@ -128,7 +128,7 @@ def simulate_seeds(
             ) from problem
         error = np.maximum(error, np.abs(machine.fields[np.ix_(state, firsts)].T - exact))
         states.append(x)
-    columns = [slice(first, first + tube.runs) for first in firsts]
+    columns = [slice(first, first + ensemble.runs) for first in firsts]
     return [
         Recording(
             start[:, part],
@@ -143,12 +143,12 @@ def simulate_seeds(
     ]
 
 
-def _moved(plant: Plant, x: Array, u: Array, tube: Tube) -> Array:
+def _moved(plant: Plant, x: Array, u: Array, ensemble: Ensemble) -> Array:
     """All plants one step later; where a start far off asks for the impossible, as a robot refuses it, one stays."""
     try:
         return plant.step.linearize_many(x, u)[0]  # one compiled call for all of them
     except ConvergenceError:
-        if tube.ticks is None:
+        if ensemble.ticks is None:
             raise
     return np.array([_moved_if_possible(plant, *one) for one in zip(x, u, strict=True)])
 
@@ -224,10 +224,10 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
 
 
 def measure(program: Program, recordings: Sequence[Recording], alike: int = 1) -> Ranges:
-    """Ranges from tubes and the declared limits.
+    """Ranges from ensembles and the declared limits.
 
-    The first ``alike`` recordings are of one kind. Where they disagree about how large a line becomes, its tail is
-    long, and it gets as much more room.
+    The first ``alike`` recordings are of one kind. Where they disagree about how large an operation becomes, its tail
+    is long, and it gets as much more headroom.
     """
     machines = [recording.magnitudes for recording in recordings]
     low, high = np.min([m.low for m in machines], axis=0), np.max([m.high for m in machines], axis=0)
@@ -263,18 +263,18 @@ def _with_tail(seen: Sequence[Array], alike: int) -> Array:
 
 
 def interval_bounds(block: Block, field_sizes: Array) -> Array:
-    """Bounds of |line| for fields anywhere within ± their sizes, by interval arithmetic; inf where there is none."""
+    """Bounds of |operation| for fields anywhere within ± their sizes, by interval arithmetic; inf where none is."""
     known: list[Interval] = []
-    for line in block.lines:
-        if line.code == ca.OP_CONST:
-            known.append((line.constant, line.constant))
-        elif line.code == ca.OP_INPUT:
-            size = float(field_sizes[line.field])
+    for operation in block.operations:
+        if operation.code == ca.OP_CONST:
+            known.append((operation.constant, operation.constant))
+        elif operation.code == ca.OP_INPUT:
+            size = float(field_sizes[operation.field])
             known.append((-size, size))
         else:
-            same = len(line.arguments) == 2 and line.arguments[0] == line.arguments[1]
-            rule = INTERVALS[ca.OP_SQ] if same and line.code == ca.OP_MUL else INTERVALS.get(line.code)
-            known.append(ANY if rule is None else rule(*(known[a] for a in line.arguments)))
+            same = len(operation.arguments) == 2 and operation.arguments[0] == operation.arguments[1]
+            rule = INTERVALS[ca.OP_SQ] if same and operation.code == ca.OP_MUL else INTERVALS.get(operation.code)
+            known.append(ANY if rule is None else rule(*(known[a] for a in operation.arguments)))
     return np.array([max(abs(a), abs(b)) for a, b in known])
 
 

@@ -1,4 +1,4 @@
-"""How much what a block stores depends on each of its lines: by the adjoint of the block, at simulated fields."""
+"""How much what a block stores depends on each of its operations: by the adjoint of the block, at simulated fields."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SLOPES: dict[int, Callable[..., Slopes]] = {  # of (value, arguments…): deriva
 
 
 def sensitivities(program: Program, fields: Array, scales: Array) -> list[Array]:
-    """For every line of every block: the largest |∂(field stored)/∂line| · scale of the field."""
+    """For every operation of every block: the largest |∂(field stored)/∂operation| · scale of the field."""
     machine, found = FloatMachine(program, fields), []
     for number, block in enumerate(program.blocks):
         found.append(_adjoint(block, machine.values(number), scales))
@@ -41,26 +41,28 @@ def sensitivities(program: Program, fields: Array, scales: Array) -> list[Array]
 
 def _adjoint(block: Block, values: Array, scales: Array) -> Array:
     runs, outputs = values.shape[1], len(block.stores)
-    slopes: list[Array | None] = [None] * len(block.lines)
+    slopes: list[Array | None] = [None] * len(block.operations)
     for k, store in enumerate(block.stores):
-        seed = slopes[store.line]
+        seed = slopes[store.operation]
         if seed is None:
-            seed = slopes[store.line] = np.zeros((outputs, runs))
+            seed = slopes[store.operation] = np.zeros((outputs, runs))
         seed[k] += scales[store.field]
-    worst = np.zeros(len(block.lines))
-    for i in reversed(range(len(block.lines))):
+    worst = np.zeros(len(block.operations))
+    for i in reversed(range(len(block.operations))):
         mine = slopes[i]
         if mine is None:
             continue
         worst[i] = float(np.abs(mine).max())
         slopes[i] = None  # memory
-        line = block.lines[i]
-        if not line.arguments or line.code not in SLOPES:
+        operation = block.operations[i]
+        if not operation.arguments or operation.code not in SLOPES:
             continue
         for a, slope in zip(
-            line.arguments, SLOPES[line.code](values[i], *(values[a] for a in line.arguments)), strict=True
+            operation.arguments,
+            SLOPES[operation.code](values[i], *(values[a] for a in operation.arguments)),
+            strict=True,
         ):
-            if block.lines[a].code in (ca.OP_CONST, ca.OP_INPUT):
+            if block.operations[a].code in (ca.OP_CONST, ca.OP_INPUT):
                 continue
             known = slopes[a]
             slopes[a] = mine * slope if known is None else known + mine * slope

@@ -18,7 +18,7 @@ from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
 from stepmap_codegen.model.program import Program, Role
 from stepmap_codegen.precision.assign import assign
-from stepmap_codegen.precision.ranges import Tube, first_fields, measure, require_limits, schedule_rows, simulate
+from stepmap_codegen.precision.ranges import Ensemble, first_fields, measure, require_limits, schedule_rows, simulate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,10 +38,10 @@ class Row:
 
 
 def study(plant: Plant, trajectory: Trajectory, words: Sequence[int] = WORDS) -> list[Row]:
-    """A row for each word, and one for float32, over the whole trajectory in closed loop without measurement jumps."""
+    """A row for each word, and one for float32, over the whole trajectory in closed loop without outliers."""
     require_limits(plant, trajectory)
     program = lower(plant)
-    ranges = measure(program, [simulate(program, plant, trajectory, Tube())])
+    ranges = measure(program, [simulate(program, plant, trajectory, Ensemble())])
     loop = _Loop(program, plant, trajectory)
     rows = []
     for word in words:
@@ -99,7 +99,7 @@ class _Loop:
         self.rows = schedule_rows(program, plant, trajectory)[:-1]
         deviations = np.sqrt(np.diagonal(plant.noise.process)).copy()
         deviations[nd : nd + nk] = 0.0  # where a kinematic coordinate is, is known
-        self.pushes = deviations * rng.standard_normal((len(self.rows), RUNS, nx))
+        self.disturbances = deviations * rng.standard_normal((len(self.rows), RUNS, nx))
         channels = len(plant.noise.measurement)
         self.noise = np.sqrt(plant.noise.measurement) * rng.standard_normal((len(self.rows), RUNS, channels))
         self.plants = np.tile(trajectory.x[0], (RUNS, 1))
@@ -131,7 +131,7 @@ class _Loop:
             estimates.append(controllers.read(self.coordinates))
             inputs = controllers.read(program.of(Role.COMMAND))[:, -RUNS:].T
             try:
-                x = np.array([step.step(a, u).x for a, u in zip(x + self.pushes[k], inputs, strict=True)])
+                x = np.array([step.step(a, u).x for a, u in zip(x + self.disturbances[k], inputs, strict=True)])
             except ConvergenceError:
                 break
             moved.append(x)

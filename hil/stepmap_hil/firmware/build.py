@@ -28,7 +28,7 @@ from stepmap.jobs.stage import digest, digest_data, versions
 from stepmap.owned import require_folder
 from stepmap_codegen import boards
 from stepmap_codegen.boards import BoardSpec, Runs
-from stepmap_codegen.precision import pinned as kept
+from stepmap_codegen.precision import pinned
 from stepmap_codegen.toolchain import TARGETS, tools
 from stepmap_hil.firmware import environment
 from stepmap_hil.firmware import memory as budget
@@ -162,8 +162,8 @@ def _keep(made: Stage, generated: Path, choices: Choices, run: str) -> None:
         for file in sorted(built.iterdir()):
             if file.name in ("program", "firmware.elf") or file.suffix == ".bin":
                 write_private(folder / file.name, file.read_bytes(), executable=file.name == "program")  # holds the key
-        if (generated / kept.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
-            shutil.copy(generated / kept.FILE, folder / kept.FILE)
+        if (generated / pinned.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
+            shutil.copy(generated / pinned.FILE, folder / pinned.FILE)
         summary = _summary(choices, generated, _budget(choices.spec, built, run))
         (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
 

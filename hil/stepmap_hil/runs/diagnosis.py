@@ -71,7 +71,7 @@ class _InnovationLoop(ReferenceLoop):
         for store in block.stores:
             role = self.program.fields[store.field].role
             if role in (Role.INNOVATION, Role.VARIANCE):
-                found[role] = values[store.line] * 2.0 ** -formats.lines[store.line]
+                found[role] = values[store.operation] * 2.0 ** -formats.operations[store.operation]
         variance = found.get(Role.VARIANCE, 0.0)
         if variance > 0:
             self.sigmas[bit] = found[Role.INNOVATION] / math.sqrt(variance)

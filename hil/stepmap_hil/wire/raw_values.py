@@ -66,6 +66,3 @@ class SignalCodec:
         bits = np.array([field["bits"] for field in known], dtype=float)
         scaled: Array = used * 2.0**-bits
         return scaled
-
-
-Words = SignalCodec  # its name before

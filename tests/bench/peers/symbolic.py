@@ -73,7 +73,7 @@ def model_functions(plant: Plant, program: Program) -> list[ca.Function]:
 def run_block(block: Block, fields: list[ca.SX]) -> None:
     """A block on expressions, as if its gate held."""
     lines: list[ca.SX] = []
-    for line in block.lines:
+    for line in block.operations:
         if line.code == ca.OP_CONST:
             lines.append(ca.SX(line.constant))
         elif line.code == ca.OP_INPUT:
@@ -81,7 +81,7 @@ def run_block(block: Block, fields: list[ca.SX]) -> None:
         else:
             lines.append(RULES[line.code](*(lines[a] for a in line.arguments)))
     for store in block.stores:
-        fields[store.field] = lines[store.line]
+        fields[store.field] = lines[store.operation]
 
 
 @dataclass(frozen=True)
