@@ -41,7 +41,7 @@ from stepmap_codegen.toolchain import build, run  # noqa: E402
 from stepmap_hil.boards import QemuBoard  # noqa: E402
 from stepmap_hil.firmware import build as building  # noqa: E402
 from stepmap_hil.wire.link import Link  # noqa: E402
-from stepmap_hil.wire.raw_values import Words  # noqa: E402
+from stepmap_hil.wire.raw_values import SignalCodec  # noqa: E402
 from stepmap_hil.wire.session import Session  # noqa: E402
 from tests.firmware.link_board import headers  # noqa: E402
 from tests.firmware.stm32_model import Chip  # noqa: E402
@@ -106,7 +106,7 @@ def measure(name: str) -> list[Row]:
 
 def ticks(firmware: building.Firmware, generated: Path, readings: Any) -> int:
     """The most instructions of a tick, as the firmware's own clock counts them."""
-    words = Words.read(generated)
+    words = SignalCodec.read(generated)
     options = ("-icount", f"shift={SHIFT}")
     with QemuBoard(firmware.board, firmware.program, options=options) as board:
         session = Session(Link(board.open(), KEY), words)

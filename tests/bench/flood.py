@@ -46,7 +46,7 @@ from stepmap_codegen.emit.schedule import unpack  # noqa: E402
 from stepmap_hil.wire import dialect  # noqa: E402
 from stepmap_hil.wire.dialect import Message  # noqa: E402
 from stepmap_hil.wire.key import BOARD_ID, Key  # noqa: E402
-from stepmap_hil.wire.raw_values import Words  # noqa: E402
+from stepmap_hil.wire.raw_values import SignalCodec  # noqa: E402
 from tests.firmware.attacks import ATTACKS  # noqa: E402
 from tests.firmware.link_board import headers  # noqa: E402
 from tests.firmware.stm32_model import FAMILIES  # noqa: E402
@@ -99,7 +99,7 @@ class Script:
 def script(seconds: float, flood_from: float) -> Script:
     """Calibrates, and then again and again: arm, run for two seconds, stop, reset. Times in ms."""
     made = Script()
-    words = Words.read(GENERATED)
+    words = SignalCodec.read(GENERATED)
     rows = unpack((GENERATED / "schedule.bin").read_bytes()).values()[:, :4]
     sequence = 0
 

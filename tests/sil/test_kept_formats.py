@@ -137,7 +137,9 @@ def test_twice_the_amplitude_is_refused_with_the_signal(folder: Path) -> None:
 
 
 def test_a_line_that_does_not_fit_has_its_block(folder: Path) -> None:
-    with pytest.raises(RangeError, match=r"line \d+ of block 'predict' \(a \* b\) .* stepmap ranges --block predict"):
+    with pytest.raises(
+        RangeError, match=r"operation \d+ of block 'predict' \(a \* b\) .* stepmap ranges --block predict"
+    ):
         made(times(1.3), with_formats(), folder)
 
 
@@ -169,7 +171,7 @@ def test_room_holds_what_is_tuned_later(folder: Path) -> None:
         (edited(('dt = "1/30"', 'dt = "1/40"')), "", "the period was 0.0333333 and is 0.025"),
         (TEXT, "newton = 3\n", "newton was 2 and is 3"),
         (TEXT, "word = 31\n", "its words have 32 bits, and 31 are asked for"),
-        (TEXT, 'scalar = "float32"\n', "floating point has no formats to keep"),
+        (TEXT, 'scalar = "float32"\n', "floating point has no formats to pin"),
     ],
 )
 def test_another_model_is_refused_with_what_differs(text: str, codegen: str, message: str, folder: Path) -> None:

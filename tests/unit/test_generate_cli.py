@@ -578,7 +578,7 @@ def test_ranges_shows_the_lines_of_a_block(there: Path) -> None:
     result = run("ranges", "try.toml", "--block", "law")
     assert result.exit_code == 0
     rows = result.stdout.splitlines()
-    assert rows[0].split() == ["line", "operation", "of", "largest", "bound", "bits", "headroom"]
+    assert rows[0].split() == ["number", "operation", "of", "largest", "bound", "bits", "headroom"]
     assert [row.split()[0] for row in rows[1:]] == [str(k) for k in range(len(rows) - 1)]
     assert any("field" in row and "xr_xm" in row for row in rows)
     result = run("ranges", "try.toml", "--block", "flaw")
