@@ -30,19 +30,16 @@ from stepmap_codegen.model.program import Program, Role
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import assign
-from stepmap_codegen.precision.pinned import PinnedFormats
-from stepmap_codegen.precision.ranges import (
-    MARGIN,
+from stepmap_codegen.precision.ensemble import (
     Ensemble,
-    Ranges,
     Recording,
     first_fields,
-    measure,
-    require_limits,
     schedule_rows,
     simulate,
     simulate_seeds,
 )
+from stepmap_codegen.precision.pinned import PinnedFormats
+from stepmap_codegen.precision.ranges import MARGIN, Ranges, measure, require_limits
 from stepmap_codegen.precision.signals import Signal, require_budget, rounding, signals
 
 FORMAT = "stepmap-controller-1"

@@ -14,7 +14,12 @@ import numpy as np
 from stepmap.simulation import Simulation
 
 STYLE = """
-:root { --ink: #262b33; --soft: #667080; --line: #e3e6ea; --paper: #fff; --ground: #f5f6f8; --accent: #0072b2; }
+:root { color-scheme: light dark;
+  --ink: #262b33; --soft: #667080; --line: #e3e6ea; --paper: #fff; --ground: #f5f6f8; --accent: #0072b2; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e7eb; --soft: #9aa4b2; --line: #333a44; --paper: #1c2128; --ground: #13171c; --accent: #56b4e9; }
+  figure img { background: #fff; border-radius: 6px; padding: .5rem; }
+}
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 main { max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
@@ -30,7 +35,8 @@ figcaption, footer, th { color: var(--soft); font-size: .87rem; }
 table { border-collapse: collapse; font-size: .92rem; margin: .4rem 0 1rem; }
 th, td { text-align: left; padding: .28rem 1.6rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 500; white-space: nowrap; }
-td { font-variant-numeric: tabular-nums; }
+td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; min-width: 4rem; }
+.grid td { white-space: nowrap; padding-right: 1rem; }
 code { font: .87em ui-monospace, monospace; }
 summary { cursor: pointer; color: var(--accent); font-size: .92rem; }
 """
@@ -45,6 +51,14 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """A table with headings."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
 class Section:
     """One part of a report."""
 
@@ -54,6 +68,7 @@ class Section:
     pictures: Sequence[Picture]
     settings: Sequence[tuple[str, str]] = field(default=())
     settings_title: str = "Settings"
+    grid: Grid | None = None
 
 
 def key_figures(simulation: Simulation) -> list[tuple[str, str]]:
@@ -126,12 +141,19 @@ def _section(part: Section) -> str:
     pictures = "".join(_picture(picture) for picture in part.pictures)
     title = f"<summary>{escape(part.settings_title)}</summary>"
     settings = f"<details>{title}{_table(part.settings)}</details>\n" if part.settings else ""
-    return f"<section>\n<h2>{escape(part.heading)}</h2>\n{text}{_table(part.figures)}{settings}{pictures}</section>\n"
+    tables = (_table(part.figures) if part.figures else "") + (_grid(part.grid) if part.grid else "")
+    return f"<section>\n<h2>{escape(part.heading)}</h2>\n{text}{tables}{settings}{pictures}</section>\n"
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
     lines = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows)
     return f'<div class="wide"><table>{lines}</table></div>\n'
+
+
+def _grid(grid: Grid) -> str:
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in grid.headings)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in grid.rows)
+    return f'<div class="wide"><table class="grid"><tr>{head}</tr>{rows}</table></div>\n'
 
 
 def _picture(picture: Picture) -> str:

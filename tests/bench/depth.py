@@ -32,7 +32,8 @@ sys.path.insert(0, str(ROOT))  # a script finds only what is beside it
 
 from stepmap.files import write_whole  # noqa: E402
 from stepmap.plots.style import render  # noqa: E402
-from stepmap_hil.depth import CHANNELS, Box, FakeKinect, picture  # noqa: E402
+from stepmap_hil.depth import CHANNELS, Box, FakeKinect  # noqa: E402
+from stepmap_hil.depth.tracking import picture  # noqa: E402
 from tests.hil.depth_kit import motion, renderer, tracker, truth  # noqa: E402
 
 OUTPUT = ROOT / "build" / "bench" / "depth.json"

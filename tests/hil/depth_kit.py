@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stepmap_hil.depth import CameraError, Renderer, Tracker, worker
+from stepmap_hil.depth import CameraError, Renderer, Tracker
+from stepmap_hil.depth.driver import worker
 
 Vector = NDArray[np.float64]
 

@@ -15,7 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from stepmap.errors import ModelError, ShapeError
-from stepmap_hil.depth import CameraError, FakeKinect, Kinect, Recorder, RecordingEnd, freenect, worker
+from stepmap_hil.depth import CameraError, FakeKinect, Kinect, Recorder, RecordingEnd
+from stepmap_hil.depth.driver import freenect, worker
 from tests.hil.depth_kit import have_fakenect, motion, needs_fakenect, renderer, tracker, truth
 from tests.processes import PATIENCE, ended, heed_signals, wait_for
 from tests.realtime import real_time

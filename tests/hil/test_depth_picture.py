@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepmap.plots.style import render
-from stepmap_hil.depth import picture
+from stepmap_hil.depth.tracking import picture
 from tests.hil.depth_kit import motion, renderer, tracker
 
 

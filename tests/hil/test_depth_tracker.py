@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import stepmap as sm
 from stepmap.errors import ModelError, ShapeError
 from stepmap_hil.depth import CHANNELS, NO_DATA, Background, Box, Camera, Reading, Renderer, Tracker, look
-from stepmap_hil.depth.segment import clusters
-from stepmap_hil.depth.sphere import fit
+from stepmap_hil.depth.tracking.segment import clusters
+from stepmap_hil.depth.tracking.sphere import fit
 from stepmap_hil.sensors.kinect_rendered import as_measurement, shown
 from tests.hil.depth_kit import motion, renderer, tracker, truth
 

@@ -17,7 +17,7 @@ from stepmap import systems
 from stepmap_codegen import Controller, Form, IntegerMachine, Noise, Options, Plant, Role, Scalar, Settings, design
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.model.integers import Ints
-from stepmap_codegen.precision.ranges import Ensemble
+from stepmap_codegen.precision.ensemble import Ensemble
 from tests import problems
 
 CORE = Path(__file__).parents[2] / "firmware" / "core"

@@ -13,7 +13,7 @@ import pytest
 import stepmap as sm
 from stepmap_codegen import BlockRole, Controller, FloatMachine, Form, IntegerMachine, Options, Role, decode, encode
 from stepmap_codegen.model.float_machine import float_rule
-from stepmap_codegen.precision.ranges import Ensemble, first_fields, simulate
+from stepmap_codegen.precision.ensemble import Ensemble, first_fields, simulate
 from tests.sil.controllers import compare, library, outside, random_fields, suspended_mass
 
 SUMS = (ca.OP_ADD, ca.OP_SUB)

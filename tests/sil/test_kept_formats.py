@@ -17,7 +17,8 @@ from stepmap_codegen.emit.schedule import unpack
 from stepmap_codegen.model.program import Role
 from stepmap_codegen.precision import pinned
 from stepmap_codegen.precision.assign import PINNED_MARGIN
-from stepmap_codegen.precision.ranges import MARGIN, Ensemble, simulate
+from stepmap_codegen.precision.ensemble import Ensemble, simulate
+from stepmap_codegen.precision.ranges import MARGIN
 
 TEXT = (Path(__file__).parents[2] / "examples" / "suspended_mass.toml").read_text()
 FIRST = "[codegen]\n"

@@ -288,7 +288,7 @@ def test_an_unforeseen_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("stepmap.cli.catalog.describe", fail)
+    monkeypatch.setattr("stepmap.cli.commands.catalog.describe", fail)
     result = run("systems")
     assert isinstance(result.exception, RuntimeError)
 

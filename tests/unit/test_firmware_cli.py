@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 from stepmap.cli import app
 from stepmap.errors import ModelError
 from stepmap_hil.boards import SerialBoard
-from stepmap_hil.commands.monitor_view import Monitor
+from stepmap_hil.commands.monitor.view import Monitor
 from stepmap_hil.firmware import build as building
 from stepmap_hil.firmware.flash import find_port
 from stepmap_hil.firmware.image import made_for, require_image

@@ -10,7 +10,7 @@ import pytest
 
 import stepmap as sm
 from stepmap import jobs
-from stepmap.cli.demo import JOB as DEMO
+from stepmap.cli.commands.demo import JOB as DEMO
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SLOW = {"marionette_track"}

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from stepmap.cli import app
 from stepmap.errors import ModelError
 from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.folders import open_run
 from stepmap_hil.runs.mcap import Recorder, read
 from stepmap_hil.wire import dialect
 from tests.processes import run_python
@@ -69,7 +70,7 @@ def test_many_at_once_have_folders_of_their_own(tmp_path: Path) -> None:
 
 def test_a_run_that_ends_while_another_process_clears_up_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at its verdict and the lock, which it has given back by then."""
-    take = runs.try_alone
+    take = open_run.try_alone
 
     def meanwhile(path: Path) -> int | None:
         (path.parent / "run.json").write_text(json.dumps({"format": runs.FORMAT, "verdict": "passed", "ticks": 1}))
@@ -79,7 +80,7 @@ def test_a_run_that_ends_while_another_process_clears_up_stays(tmp_path: Path, m
         made = run.path
         run.end("passed", "done", 1)
     (made / "run.json").write_text(json.dumps({"format": runs.FORMAT, "verdict": runs.RUNNING}))
-    monkeypatch.setattr(runs, "try_alone", meanwhile)
+    monkeypatch.setattr(open_run, "try_alone", meanwhile)
     runs.sweep(tmp_path)
     assert [one.verdict for one in runs.known(tmp_path)] == ["passed"]
     assert not list(made.glob(".*"))

@@ -40,7 +40,8 @@ from stepmap_codegen.lower.controller import make_block
 from stepmap_codegen.model.instructions import Kind, Op, select
 from stepmap_codegen.model.program import Block, BlockRole, Field
 from stepmap_codegen.precision.assign import assign
-from stepmap_codegen.precision.ranges import MARGIN, Ensemble, Ranges, interval_bounds
+from stepmap_codegen.precision.ensemble import Ensemble
+from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
 from tests.sil.controllers import compare, holding, library, random_fields, rewritten
 
 # A mass on a spring with a damper beside it -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How large every signal of a program becomes: declared limits, interval bounds, an ensemble of closed-loop runs."""
+"""How large every signal of a program becomes: declared limits, interval bounds, what an ensemble of runs showed."""
 
 from __future__ import annotations
 
@@ -10,48 +10,19 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ConvergenceError, RangeError
+from stepmap.errors import RangeError
 from stepmap.mechanics import System
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen.lower.controller import Plant
-from stepmap_codegen.model.float_machine import FloatMachine, Magnitudes
-from stepmap_codegen.model.program import Block, BlockRole, Program, Role
+from stepmap_codegen.model.program import Block, Program, Role
+from stepmap_codegen.precision.ensemble import Recording
 
 MARGIN = 2.0  # formats hold this many times what was seen or declared
 TAIL = 4.0  # more for an operation whose magnitude differs from run to run, at most
-SNAPSHOTS = 40  # ticks at which rounding is measured
 
 Interval = tuple[float, float]
 ANY: Interval = (-math.inf, math.inf)
-
-
-@dataclass(frozen=True)
-class Ensemble:
-    """What the runs see besides the nominal motion."""
-
-    runs: int = 32
-    seed: int = 1
-    outlier: float = 30.0  # standard deviation of measurement outliers, times that of the channel
-    outlier_rate: float = 0.01  # part of the measurements that are outliers
-    process: bool = True  # whether the plant is disturbed at every step, as the filter expects
-    gap_rate: float = 0.01  # part of the ticks at which measurements stop coming …
-    gap: int = 8  # … for that many ticks, as when someone walks through the picture
-    start: float = 1.0  # errors of the first estimate, times those of the job
-    ticks: int | None = None  # all where None
-
-
-@dataclass(frozen=True)
-class Recording:
-    """What went into the controller, tick by tick, and how large everything in it became."""
-
-    start: Array  # (fields, runs)
-    measurements: Array  # (ticks, channels, runs)
-    schedule: Array  # (ticks, entries)
-    magnitudes: Magnitudes
-    states: Array  # (ticks + 1, runs, nx): of the plant
-    snapshots: Array  # (fields, runs of some ticks): at the beginning of a tick
-    map_error: Array  # (nx): of the fixed number of Newton iterations, against the converged step
 
 
 @dataclass(frozen=True)
@@ -70,117 +41,6 @@ class Ranges:
     def sizes(self) -> Array:
         sizes: Array = np.maximum(np.abs(self.low), np.abs(self.high))
         return sizes
-
-
-def simulate(program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble) -> Recording:
-    """Closed-loop runs of the program in float64: disturbed starts, noise and outliers; the plant is the map itself."""
-    return simulate_seeds(program, plant, trajectory, ensemble, [ensemble.seed])[0]
-
-
-def simulate_seeds(
-    program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, seeds: Sequence[int]
-) -> list[Recording]:
-    """The same for each seed in place of the ensemble's own; all of them run at once, which takes little longer."""
-    step, chances = plant.step, [np.random.default_rng(seed) for seed in seeds]
-    count = ensemble.runs * len(chances)
-    firsts = [ensemble.runs * k for k in range(len(chances))]  # of the runs of each seed
-
-    def drawn(draw: Callable[[np.random.Generator], Array]) -> Array:
-        return np.concatenate([draw(rng) for rng in chances])
-
-    x = np.tile(trajectory.x[0], (count, 1))
-    spread = ensemble.start * np.sqrt(np.diagonal(plant.noise.start))
-    start = first_fields(program, plant, x + drawn(lambda rng: rng.standard_normal((ensemble.runs, step.nx))) * spread)
-    machine = FloatMachine(program, start, groups=len(chances))
-    noise, disturbance = np.sqrt(plant.noise.measurement), np.sqrt(np.diagonal(plant.noise.process)).copy()
-    disturbance[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
-    schedule = schedule_rows(program, plant, trajectory)[:-1][: ensemble.ticks]
-    shape = (ensemble.runs, len(noise))
-    measured, states, error = [], [x], np.zeros((len(chances), step.nx))
-    snapshots: list[Array] = []
-    state, unseen = program.of(Role.STATE), np.zeros(count, dtype=int)
-    for tick, row in enumerate(schedule):
-        z = step.system.readings(x[:, : step.nd + step.nk]) + noise * drawn(lambda rng: rng.standard_normal(shape))
-        outliers = drawn(lambda rng: rng.random((ensemble.runs, 1))) < ensemble.outlier_rate
-        z = z + outliers * ensemble.outlier * noise * drawn(lambda rng: rng.standard_normal(shape))
-        measured.append(z.T)
-        machine.load(program.of(Role.MEASUREMENT), z.T)
-        machine.load(program.of(Role.SCHEDULE), np.tile(row[:, None], (1, count)))
-        before = machine.fields[np.ix_(state, firsts)]
-        if tick % max(len(schedule) // SNAPSHOTS, 1) == 0:
-            snapshots.append(machine.fields.copy())
-        lost = drawn(lambda rng: rng.random(ensemble.runs)) < ensemble.gap_rate
-        unseen = np.where(lost, ensemble.gap, np.maximum(unseen - 1, 0))
-        for number, block in enumerate(program.blocks):
-            if block.role is BlockRole.PREDICT:
-                before = machine.fields[np.ix_(state, firsts)]
-            machine.run(number, unseen == 0 if block.role is BlockRole.UPDATE else None)
-        inputs = machine.fields[program.of(Role.COMMAND)].T
-        if ensemble.process:
-            x = x + disturbance * drawn(lambda rng: rng.standard_normal((ensemble.runs, step.nx)))
-        try:
-            exact = np.array([step.step(before[:, k], inputs[first]).x for k, first in enumerate(firsts)])
-            x = _moved(plant, x, inputs, ensemble)
-        except ConvergenceError as problem:
-            raise RangeError(
-                f"a simulated closed-loop run cannot go on at t = {tick * step.dt:.4g} s: {problem}; the gains do not "
-                "hold the disturbances of [noise]: reduce them, or weigh the state more"
-            ) from problem
-        error = np.maximum(error, np.abs(machine.fields[np.ix_(state, firsts)].T - exact))
-        states.append(x)
-    columns = [slice(first, first + ensemble.runs) for first in firsts]
-    return [
-        Recording(
-            start[:, part],
-            np.array(measured)[:, :, part],
-            schedule,
-            machine.magnitudes(k),
-            np.array(states)[:, part],
-            np.concatenate([shot[:, part] for shot in snapshots], axis=1),
-            error[k],
-        )
-        for k, part in enumerate(columns)
-    ]
-
-
-def _moved(plant: Plant, x: Array, u: Array, ensemble: Ensemble) -> Array:
-    """All plants one step later; where a start far off asks for the impossible, as a robot refuses it, one stays."""
-    try:
-        return plant.step.linearize_many(x, u)[0]  # one compiled call for all of them
-    except ConvergenceError:
-        if ensemble.ticks is None:
-            raise
-    return np.array([_moved_if_possible(plant, *one) for one in zip(x, u, strict=True)])
-
-
-def _moved_if_possible(plant: Plant, x: Array, u: Array) -> Array:
-    try:
-        moved: Array = plant.step.step(x, u).x
-    except ConvergenceError:
-        return x
-    return moved
-
-
-def first_fields(program: Program, plant: Plant, x: Array) -> Array:
-    """Fields of controllers that start with estimates x (runs, nx) and the starting covariance."""
-    fields = np.zeros((len(program.fields), len(x)))
-    fields[program.of(Role.STATE)] = x.T
-    for i in program.of(Role.COVARIANCE):
-        fields[i] = plant.noise.start[program.fields[i].place]
-    return fields
-
-
-def schedule_rows(program: Program, plant: Plant, trajectory: Trajectory) -> Array:
-    """Reference states, reference inputs and gains of every tick, in the order of the schedule's fields.
-
-    One row more than there are steps: the last set-point, kept with the last gain.
-    """
-    nd, nk, nf = plant.step.nd, plant.step.nk, len(plant.step.system.inputs)
-    places = [field.place for field in program.fields if field.role is Role.SCHEDULE and field.place]
-    gains = np.array([[K[place] for place in places] for K in plant.gains]).reshape(len(plant.gains), len(places))
-    hold = np.concatenate([trajectory.u[-1, :nf], trajectory.x[-1, nd : nd + nk]])
-    inputs = np.concatenate([trajectory.u, hold[None]])
-    return np.concatenate([trajectory.x, inputs, np.concatenate([gains, gains[-1:]])], axis=1)
 
 
 def require_declared(system: System) -> list[tuple[Coordinate | Input, float, float]]:

@@ -14,7 +14,8 @@ from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
 from stepmap_codegen.model.program import Program, Role
-from stepmap_codegen.precision.ranges import Ranges, Recording
+from stepmap_codegen.precision.ensemble import Recording
+from stepmap_codegen.precision.ranges import Ranges
 
 
 @dataclass(frozen=True)

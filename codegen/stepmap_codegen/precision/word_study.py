@@ -18,7 +18,8 @@ from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
 from stepmap_codegen.model.program import Program, Role
 from stepmap_codegen.precision.assign import assign
-from stepmap_codegen.precision.ranges import Ensemble, first_fields, measure, require_limits, schedule_rows, simulate
+from stepmap_codegen.precision.ensemble import Ensemble, first_fields, schedule_rows, simulate
+from stepmap_codegen.precision.ranges import measure, require_limits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,9 +24,10 @@ from stepmap_codegen import Controller
 from stepmap_codegen.boards import NATIVE
 from stepmap_hil.bench.settings import BenchSettings
 from stepmap_hil.boards.child import Child
-from stepmap_hil.depth import TICKS, Background, Camera, Renderer, Scene, recording
+from stepmap_hil.depth import TICKS, Background, Camera, Renderer, Scene
 from stepmap_hil.depth import calibration_file as camera_table
 from stepmap_hil.depth.calibrate import Calibration
+from stepmap_hil.depth.driver import recording
 from stepmap_hil.firmware.build import Firmware
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.rig.file import write_rig

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from stepmap_codegen import boards
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.firmware.instruction_count import instructions
 
@@ -19,7 +20,7 @@ def facts(setup: Setup, scratch: Path) -> dict[str, Any]:
 
 def early_facts(setup: Setup) -> dict[str, Any]:
     """The same without what takes time to find out."""
-    built = setup.firmware.summary
+    built, board = setup.firmware.summary, boards.find(setup.firmware.board)
     return {
         "seed": setup.seed,
         "sensor": setup.settings.sensor,
@@ -28,6 +29,10 @@ def early_facts(setup: Setup) -> dict[str, Any]:
         "flashed_bytes": None if setup.flashed is None else setup.flashed.size,
         "flashed_seconds": None if setup.flashed is None else round(setup.flashed.seconds, 3),
         "flash_bytes": built.get("flash_bytes"),
+        "flash_limit_bytes": built.get("flash_limit"),
         "ram_bytes": built.get("ram_bytes"),
+        "ram_limit_bytes": built.get("ram_limit"),
+        "stack_bytes": built.get("stack_bytes"),
+        "stack_limit_bytes": board.stack_bytes if board.bare_chip else None,
         "instructions_per_tick": None,
     }

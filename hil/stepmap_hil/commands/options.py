@@ -22,4 +22,7 @@ RegistryOption = Annotated[bool, typer.Option("--registry", help="Use PlatformIO
 PortOption = Annotated[
     str, typer.Option(metavar="PORT", help="A serial device, a pseudo terminal, or socket://HOST:NUMBER.")
 ]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run: its name, its folder, a recording (.mcap), or latest.")
+]
 TIMEOUT_S = 5.0  # for an answer

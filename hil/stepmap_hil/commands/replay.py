@@ -1,4 +1,4 @@
-"""``stepmap replay`` and ``stepmap report``."""
+"""``stepmap replay``: a recording sent to a board once more."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE, Runs
 from stepmap_hil.bench import replay as replaying
 from stepmap_hil.boards import without_hardware
-from stepmap_hil.commands.bench import firmware, own_key
-from stepmap_hil.commands.run_argument import RunArgument
+from stepmap_hil.commands.options import RunArgument
+from stepmap_hil.commands.prepare import firmware, own_key
 from stepmap_hil.firmware.build import Choices
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.recording import blaming, read_run
@@ -47,7 +47,7 @@ def replay(
             generation.write(generated, recorded.controller)
     key_file = own_key(place / recorded.job.name)
     secret = keys.read(key_file)
-    _, made = firmware(recorded.job, generated, Choices(board.value, key_file), secret, place)
+    _, made = firmware(recorded.job, generated, Choices(board.value, key_file), place)
     with working("replaying"), blaming(file):
         found = replaying.replay(recorded, without_hardware(board.value, made.program), secret)
     reference = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[

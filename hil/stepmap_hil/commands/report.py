@@ -10,11 +10,13 @@ import typer
 
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import ModelError
-from stepmap_hil.commands.run_argument import RunArgument
+from stepmap_hil.commands.options import RunArgument
+from stepmap_hil.commands.stage_list import print_memory, print_stages
 from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.recording import blaming, read_run
+from stepmap_hil.runs.stage_times import StageTime
 
 WRITTEN = (".html", ".json", ".png", ".svg")  # how names of a report's files end
 
@@ -37,8 +39,14 @@ def report(
     _require_files(folder)
     with working("drawing"), blaming(file):
         summary = results.write(folder, recorded.controller, recorded.closed, recorded.opened, recorded.facts)
-        rows = [*table(summary), ("report", str(folder / "report.html"))]
+        rows = table(summary)
+    stages = [StageTime(**stage) for stage in summary.get("stages") or []]  # older versions recorded none
+    if stages:
+        print_stages(stages)
+        console().print()
     console().print(figures(rows, title=recorded.job.name))
+    print_memory(summary)
+    console().print(f"report  {folder / 'report.html'}", soft_wrap=True)
 
 
 def _require_files(folder: Path) -> None:

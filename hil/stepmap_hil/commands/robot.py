@@ -1,4 +1,4 @@
-"""``stepmap robot``, a robot to rehearse with, and ``stepmap calibrate``, where a rig's Kinect stands."""
+"""``stepmap robot``: a robot to rehearse with."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from stepmap_codegen.boards import NATIVE
 from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.settings import settings_in
-from stepmap_hil.commands.bench import controller_of, firmware, own_key
+from stepmap_hil.commands.prepare import controller_of, firmware, own_key
 from stepmap_hil.firmware import build as building
 from stepmap_hil.runs.log import MOST_SEED
-from stepmap_hil.wire import key as keys
 
 
 def robot(
@@ -40,7 +39,7 @@ def robot(
         require_counts(job.system, NATIVE.name)
     controller, generated, _ = controller_of(job, build)
     key = own_key(build / job.name)
-    _, program = firmware(job, generated, building.Choices(NATIVE.name, key), keys.read(key), build)
+    _, program = firmware(job, generated, building.Choices(NATIVE.name, key), build)
     place = rig or build / job.name / "rig.toml"
     keep_time()
     with EmulatedRobot(job, controller, program, settings, key, seed) as made, suppress(KeyboardInterrupt):

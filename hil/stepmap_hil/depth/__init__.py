@@ -2,15 +2,15 @@
 
 from stepmap_hil.depth.calibrate import Calibration, calibrate, sight
 from stepmap_hil.depth.camera import NO_DATA, Camera, look
+from stepmap_hil.depth.driver.feed import FakeKinect
+from stepmap_hil.depth.driver.kinect import TICKS, Frame, Kinect
+from stepmap_hil.depth.driver.recording import Recorder
 from stepmap_hil.depth.errors import CalibrationError, CameraError, RecordingEnd
-from stepmap_hil.depth.feed import FakeKinect
-from stepmap_hil.depth.kinect import TICKS, Frame, Kinect
 from stepmap_hil.depth.noise import NONE, Noise
-from stepmap_hil.depth.recording import Recorder
 from stepmap_hil.depth.render import Renderer
 from stepmap_hil.depth.scene import Box, Scene
-from stepmap_hil.depth.segment import Background
-from stepmap_hil.depth.tracker import CHANNELS, Reading, Tracker
+from stepmap_hil.depth.tracking.segment import Background
+from stepmap_hil.depth.tracking.tracker import CHANNELS, Reading, Tracker
 
 __all__ = [
     "CHANNELS",

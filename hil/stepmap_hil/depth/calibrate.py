@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array, rows
-from stepmap_hil.depth import sphere
 from stepmap_hil.depth.camera import Camera, checked
 from stepmap_hil.depth.errors import CalibrationError
-from stepmap_hil.depth.segment import Background, clusters
-from stepmap_hil.depth.sphere import Sphere
+from stepmap_hil.depth.tracking import sphere
+from stepmap_hil.depth.tracking.segment import Background, clusters
+from stepmap_hil.depth.tracking.sphere import Sphere
 
 PLACES = 4
 """Fewest places."""

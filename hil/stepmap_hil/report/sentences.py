@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stepmap_hil.runs.stage_times import StageTime
+
 
 def outcome(summary: Mapping[str, Any]) -> str:
     """What happened, in a sentence or two."""
@@ -78,6 +80,22 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         count = summary["instructions_per_tick"]
         rows.append(("firmware", size + (f", {count} instructions per tick" if count else "")))
     return rows
+
+
+def memory(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """(name, bytes used, bytes there) of the memories of a board; none of a process, or where a limit is not known."""
+    found = []
+    for name, entry in (("flash", "flash"), ("RAM", "ram"), ("stack", "stack")):
+        used, total = summary.get(f"{entry}_bytes"), summary.get(f"{entry}_limit_bytes")
+        if used is not None and total:
+            found.append((name, used, total))
+    return found
+
+
+def stages(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Name, result, seconds and CPU seconds of the stages of a run; none where they were not recorded."""
+    times = [StageTime(**stage) for stage in summary.get("stages") or ()]
+    return [(s.name, s.result, f"{s.seconds:.2f} s", f"{s.cpu_seconds:.2f} s") for s in times]
 
 
 def _tracking(summary: Mapping[str, Any]) -> str:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from stepmap.files import write_whole
-from stepmap.report import Picture, Section, page
+from stepmap.report import Grid, Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_hil.report import plots as figures
-from stepmap_hil.report.sentences import introduction, outcome, table
+from stepmap_hil.report.sentences import introduction, outcome, stages, table
 from stepmap_hil.report.summary import comparison, moving, series, summarize
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
+
+FORMS = ("png", "svg")
+STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
 
 
 def conclude(recorder: Recorder, closed: Run, known: Mapping[str, Any]) -> None:
@@ -33,25 +36,48 @@ def complete(recorder: Recorder, opened: Run | None, known: Mapping[str, Any]) -
     recorder.add("facts", {"facts": json.dumps(dict(known))})
 
 
-def write(
-    folder: Path, controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]
-) -> dict[str, Any]:
-    """summary.json, pictures and report.html, in this order; each is whole or not there."""
+@dataclass(frozen=True)
+class Evaluated:
+    """What is written about a run."""
+
+    run: Run
+    summary: dict[str, Any]
+    pictures: dict[str, dict[str, bytes]]  # by name and form
+
+
+def evaluate(controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]) -> Evaluated:
+    """Metrics and pictures of a run, which is what takes time; raises LinkError where it has no tick."""
     from stepmap import plots
 
     mine = series(controller, closed)
     other = series(controller, opened) if opened is not None and moving(opened) else None
     summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)})
+    drawn = figures.draw(controller, mine, other)
+    pictures = {name: {form: plots.render(drawn[name], form) for form in FORMS} for name in drawn}
+    return Evaluated(closed, summary, pictures)
+
+
+def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any]) -> None:
+    """summary.json, pictures and report.html, in this order; each is whole or not there."""
+    run = evaluated.run
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(folder / "summary.json", text + "\n", links=False)
-    drawn = figures.draw(controller, mine, other)
-    pictures = []
-    for name, figure in drawn.items():
-        write_whole(folder / f"{name}.png", plots.render(figure, "png"), links=False)
-        write_whole(folder / f"{name}.svg", picture := plots.render(figure, "svg"), links=False)
-        pictures.append(Picture(figures.CAPTIONS[name], picture))
-    events = [(f"{at:.2f} s", what) for at, what in closed.events]
-    section = Section("The run", introduction(summary), table(summary), pictures, events, "Events")
-    told = page(f"{closed.job} on {closed.board}", [section], outcome(summary))
+    for name, forms in evaluated.pictures.items():
+        for form, content in forms.items():
+            write_whole(folder / f"{name}.{form}", content, links=False)
+    pictures = [Picture(figures.CAPTIONS[name], forms["svg"]) for name, forms in evaluated.pictures.items()]
+    events = [(f"{at:.2f} s", what) for at, what in run.events]
+    sections = [Section("The run", introduction(summary), table(summary), pictures, events, "Events")]
+    if rows := stages(summary):
+        sections.append(Section("Stages", STAGES, (), (), grid=Grid(("stage", "result", "time", "CPU time"), rows)))
+    told = page(f"{run.job} on {run.board}", sections, outcome(summary))
     write_whole(folder / "report.html", told, links=False)
-    return summary
+
+
+def write(
+    folder: Path, controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The summary of a run; it is written with pictures and report."""
+    evaluated = evaluate(controller, closed, opened, known)
+    save(folder, evaluated, evaluated.summary)
+    return evaluated.summary

@@ -19,6 +19,7 @@ from stepmap_hil.faults.spec import FaultVerdict
 from stepmap_hil.rig.file import PLANTS
 from stepmap_hil.runs.log import MODES, MOST_SEED, Row, Stop
 from stepmap_hil.runs.mcap import NAME, Entry
+from stepmap_hil.runs.stage_times import StageTime
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Sent
@@ -31,6 +32,8 @@ WORD, COUNT = (-(2**31), 2**31), (0, 2**32)  # ranges of raw values and of count
 LONGEST = 1000  # characters of a text
 LARGEST = 1e12  # of any number: squares of it and their sums are finite
 NUMBERS = ("flashed_bytes", "flashed_seconds", "flash_bytes", "ram_bytes", "instructions_per_tick")  # facts, or None
+SIZES = ("flash_limit_bytes", "ram_limit_bytes", "stack_bytes", "stack_limit_bytes", "board_started_after_seconds")
+"""Facts that older recordings do not have: numbers, or None."""
 
 
 @dataclass(frozen=True)
@@ -236,9 +239,13 @@ def facts(text: str) -> dict[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
         raise DamagedError("its facts have no names")
+    timed = stages(found.pop("stages", None) or [])
     made = {_text(name, "the name of a fact"): _plain(value, name) for name, value in found.items()}
     for name in NUMBERS:
         if made.setdefault(name, None) is not None:
+            _number(made[name], name)
+    for name in SIZES:
+        if made.get(name) is not None:
             _number(made[name], name)
     if (made["flashed_bytes"] is None) != (made["flashed_seconds"] is None):
         raise DamagedError("of flashed_bytes and flashed_seconds it has one alone")
@@ -246,7 +253,23 @@ def facts(text: str) -> dict[str, Any]:
         _whole(made["planned_ticks"], "planned_ticks", *COUNT)
     if made.get("plant_differences") is not None:
         _list(made["plant_differences"], "plant_differences")
+    made |= {"stages": timed} if timed else {}
     return {**made, "seed": _whole(made["seed"], "seed", 0, MOST_SEED + 1), "sensor": _text(made["sensor"], "sensor")}
+
+
+def stages(found: object) -> list[dict[str, Any]]:
+    """Stages of the command that recorded the run, each as plain data."""
+    return [
+        asdict(
+            StageTime(
+                name=_text(one["name"], "the name of a stage"),
+                reused=None if one["reused"] is None else _flag(one["reused"], "reused"),
+                seconds=_number(one["seconds"], "seconds of a stage"),
+                cpu_seconds=_number(one["cpu_seconds"], "CPU seconds of a stage"),
+            )
+        )
+        for one in _list(found, "stages")
+    ]
 
 
 def _plain(value: object, name: str) -> object:

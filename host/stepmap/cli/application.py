@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 import stepmap
-from stepmap.cli.catalog import systems
-from stepmap.cli.demo import demo
-from stepmap.cli.doctor import doctor
-from stepmap.cli.figure import figure
-from stepmap.cli.optimize import optimize
+from stepmap.cli.commands.catalog import systems
+from stepmap.cli.commands.demo import demo
+from stepmap.cli.commands.doctor import doctor
+from stepmap.cli.commands.figure import figure
+from stepmap.cli.commands.optimize import optimize
+from stepmap.cli.commands.simulate import simulate
 from stepmap.cli.root import Root
-from stepmap.cli.simulate import simulate
 
 app = typer.Typer(
     name="stepmap",

@@ -7,15 +7,18 @@ because they were measured from a drawing.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from stepmap.mechanics import Builder, System
 from stepmap.mechanics.frames import Frame
-from stepmap.mechanics.quantity import Coordinate
+from stepmap.mechanics.quantity import Coordinate, Scalar
 
 STRINGS = ("upper_torso", "lower_torso", "left_arm", "right_arm", "left_leg", "right_leg")
 PLANE = 2.0  # height of the robots [m]
+Links = tuple[tuple[float, tuple[float, float, float]], ...]
+
 THIGH, SHIN = (1.5, (0.3, 0.3, 0.1)), (1.5, (0.3, 0.3, 0.1))  # mass, principal moments
 UPPER_ARM, FOREARM = (0.5, (0.05, 0.05, 0.01)), (0.5, (0.05, 0.05, 0.01))
 
@@ -46,51 +49,10 @@ POSE = {
 def marionette(damping: float = 0.2, gravity: float = 9.8) -> System:
     """The puppet hanging from robots straight above its six hooks."""
     b = Builder("marionette")
-    c = b.parameter("damping", damping, unit="N s/m, N m s")
+    puppet = _Puppet(b, b.parameter("damping", damping, unit="N s/m, N m s"))
     g = b.parameter("gravity", gravity, unit="m/s²")
     b.gravity((0, 0, -g))
-
-    def joint(name: str) -> Coordinate:
-        made = b.coordinate(name, unit="m" if "_t" in name[-3:] else "rad")
-        b.damping(made, c)
-        return made
-
-    def ball(frame: Frame, name: str) -> Frame:
-        return frame.rz(joint(f"{name}_rz")).ry(joint(f"{name}_ry")).rx(joint(f"{name}_rx"), name=name)
-
-    torso = b.world.tx(joint("torso_tx")).ty(joint("torso_ty")).tz(joint("torso_tz"))
-    pelvis = ball(torso, "torso")
-    b.mass(pelvis, 10.0, inertia=(1.0, 1.0, 1.0))
-    spine = pelvis.tz(SPINE, name="spine_top")
-    b.mass(spine.tz(HEAD, name="head"), 0.75, inertia=(0.08, 0.08, 0.08))
-
-    def limb(
-        root: Frame,
-        figures: tuple[float, ...],
-        upper: str,
-        lower: str,
-        bodies: tuple[tuple[float, tuple[float, ...]], ...],
-    ) -> tuple[Frame, Frame]:
-        """A ball joint, a link, a hinge, a link; returns the ends of both links."""
-        offset, half1, whole1, half2, whole2 = figures
-        first = ball(root.tx(offset), upper)
-        b.mass(first.tz(-half1), bodies[0][0], inertia=bodies[0][1])
-        bend = first.tz(-whole1, name=f"{upper}_end")
-        second = bend.rx(joint(f"{lower}_rx"), name=lower)
-        b.mass(second.tz(-half2), bodies[1][0], inertia=bodies[1][1])
-        return bend, second.tz(-whole2, name=f"{lower}_end")
-
-    hooks = {
-        "upper_torso": spine.translate(x=-0.1, name="upper_torso_string_hook"),
-        "lower_torso": spine.translate(x=0.1, name="lower_torso_string_hook"),
-    }
-    for side, word in (("l", "left"), ("r", "right")):
-        knee, _ = limb(pelvis, LEGS[side], f"{side}hip", f"{side}knee", (THIGH, SHIN))
-        hooks[f"{word}_leg"] = knee.translate(y=0.1, name=f"{word}_leg_string_hook")
-    for side, word in (("l", "left"), ("r", "right")):
-        _, hand = limb(spine, ARMS[side], f"{side}shoulder", f"{side}elbow", (UPPER_ARM, FOREARM))
-        hooks[f"{word}_arm"] = hand.translate(y=0.1, name=f"{word}_arm_string_hook")
-
+    hooks = puppet.hooks()
     plane = b.world.tz(PLANE, name="string_plane")
     for string in STRINGS:
         x, y, length = (
@@ -100,6 +62,56 @@ def marionette(damping: float = 0.2, gravity: float = 9.8) -> System:
         b.distance(hooks[string], robot, length, name=f"{string}_string")
         b.marker(hooks[string], name=f"{string}_hook")
     return _hang(b.build())
+
+
+@dataclass(frozen=True)
+class _Puppet:
+    """Builds the bodies; every joint is damped alike."""
+
+    b: Builder
+    damping: Scalar
+
+    def joint(self, name: str) -> Coordinate:
+        made = self.b.coordinate(name, unit="m" if "_t" in name[-3:] else "rad")
+        self.b.damping(made, self.damping)
+        return made
+
+    def ball(self, frame: Frame, name: str) -> Frame:
+        about_z, about_y, about_x = (self.joint(f"{name}_r{axis}") for axis in "zyx")
+        return frame.rz(about_z).ry(about_y).rx(about_x, name=name)
+
+    def limb(
+        self, root: Frame, figures: tuple[float, ...], joints: tuple[str, str], links: Links
+    ) -> tuple[Frame, Frame]:
+        """A ball joint, a link, a hinge, a link; returns the ends of both links."""
+        offset, half1, whole1, half2, whole2 = figures
+        upper, lower = joints
+        first = self.ball(root.tx(offset), upper)
+        self.b.mass(first.tz(-half1), links[0][0], inertia=links[0][1])
+        bend = first.tz(-whole1, name=f"{upper}_end")
+        second = bend.rx(self.joint(f"{lower}_rx"), name=lower)
+        self.b.mass(second.tz(-half2), links[1][0], inertia=links[1][1])
+        return bend, second.tz(-whole2, name=f"{lower}_end")
+
+    def hooks(self) -> dict[str, Frame]:
+        """The frames that strings are tied to, by string, of a whole puppet."""
+        b, joint = self.b, self.joint
+        torso = b.world.tx(joint("torso_tx")).ty(joint("torso_ty")).tz(joint("torso_tz"))
+        pelvis = self.ball(torso, "torso")
+        b.mass(pelvis, 10.0, inertia=(1.0, 1.0, 1.0))
+        spine = pelvis.tz(SPINE, name="spine_top")
+        b.mass(spine.tz(HEAD, name="head"), 0.75, inertia=(0.08, 0.08, 0.08))
+        hooks = {
+            "upper_torso": spine.translate(x=-0.1, name="upper_torso_string_hook"),
+            "lower_torso": spine.translate(x=0.1, name="lower_torso_string_hook"),
+        }
+        for side, word in (("l", "left"), ("r", "right")):
+            knee, _ = self.limb(pelvis, LEGS[side], (f"{side}hip", f"{side}knee"), (THIGH, SHIN))
+            hooks[f"{word}_leg"] = knee.translate(y=0.1, name=f"{word}_leg_string_hook")
+        for side, word in (("l", "left"), ("r", "right")):
+            _, hand = self.limb(spine, ARMS[side], (f"{side}shoulder", f"{side}elbow"), (UPPER_ARM, FOREARM))
+            hooks[f"{word}_arm"] = hand.translate(y=0.1, name=f"{word}_arm_string_hook")
+        return hooks
 
 
 def _hang(system: System) -> System:

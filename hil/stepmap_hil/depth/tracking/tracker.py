@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array, vector
-from stepmap_hil.depth import marker, sphere
 from stepmap_hil.depth.camera import Camera, checked
-from stepmap_hil.depth.marker import Face
 from stepmap_hil.depth.scene import Scene
-from stepmap_hil.depth.segment import Background, Cluster, clusters
-from stepmap_hil.depth.sphere import Sphere
+from stepmap_hil.depth.tracking import marker, sphere
+from stepmap_hil.depth.tracking.marker import Face
+from stepmap_hil.depth.tracking.segment import Background, Cluster, clusters
+from stepmap_hil.depth.tracking.sphere import Sphere
 
 CHANNELS = ("mass.x", "mass.y", "xr", "r")
 

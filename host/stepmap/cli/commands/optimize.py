@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stepmap import jobs
-from stepmap.cli.options import renamed
+from stepmap.cli.commands.options import renamed
 from stepmap.cli.output import console, figures, working
 from stepmap.cli.progress import iterations
 from stepmap.jobs import optimize as optimum

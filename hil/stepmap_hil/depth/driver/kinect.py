@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from stepmap.arrays import Array
-from stepmap_hil.depth import freenect, recording, worker
+from stepmap_hil.depth.driver import freenect, recording, worker
+from stepmap_hil.depth.driver.worker import Worker
 from stepmap_hil.depth.errors import CameraError, RecordingEnd
-from stepmap_hil.depth.worker import Worker
 
 OPENING = 15.0  # s a driver may take to open its camera
 STALL = 2.0  # s without a frame after which a camera counts as gone

@@ -9,10 +9,10 @@ from collections import deque
 from pathlib import Path
 
 from stepmap.arrays import Array
-from stepmap_hil.depth import recording, worker
+from stepmap_hil.depth.driver import recording, worker
+from stepmap_hil.depth.driver.freenect import tidy
+from stepmap_hil.depth.driver.kinect import Frame, Kinect
 from stepmap_hil.depth.errors import CameraError, RecordingEnd
-from stepmap_hil.depth.freenect import tidy
-from stepmap_hil.depth.kinect import Frame, Kinect
 
 AHEAD = 4
 """Frames that may wait in the pipe."""

@@ -17,8 +17,8 @@ from typing import IO
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap_hil.depth import freenect
 from stepmap_hil.depth.camera import HEIGHT, WIDTH
+from stepmap_hil.depth.driver import freenect
 from stepmap_hil.depth.errors import CameraError
 
 PATIENCE = 3.0  # s a driver may take to put its camera in order

@@ -13,7 +13,7 @@ from rich.live import Live
 
 from stepmap.cli.output import Screen, complain, console, working
 from stepmap.errors import LinkError
-from stepmap_hil.commands.monitor_view import Monitor
+from stepmap_hil.commands.monitor.view import Monitor
 from stepmap_hil.commands.options import TIMEOUT_S, Build, KeyOption, PortOption, SystemOption
 from stepmap_hil.commands.shared import generated_code, key_file, linked, need_key
 from stepmap_hil.wire.ports import require_port

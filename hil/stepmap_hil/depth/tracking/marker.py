@@ -10,7 +10,7 @@ from stepmap.arrays import Array
 from stepmap_hil.depth.camera import Camera
 from stepmap_hil.depth.noise import axial, lateral
 from stepmap_hil.depth.scene import Scene, Triple
-from stepmap_hil.depth.segment import CELL, Cluster
+from stepmap_hil.depth.tracking.segment import CELL, Cluster
 
 FLAT = 3.0  # standard deviations that the face's points may lie before or behind it
 FIT = 0.15  # part by which the face may seem too wide or too high

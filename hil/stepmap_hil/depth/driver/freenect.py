@@ -2,7 +2,7 @@
 
 The driver lives in a process of its own: it prints to its standard output, ends the process it runs in when a file is
 missing, and waits without a limit when nothing comes. Run as a script this file is that process; it needs nothing
-but Python's standard library. `stepmap_hil.depth.kinect` is the other side.
+but Python's standard library. `stepmap_hil.depth.driver.kinect` is the other side.
 
 A byte on the request pipe asks for one frame, its end asks to finish. An answer is an `ANSWER` record; the pixels of a
 frame are in the shared memory by then. Where ``every`` frame is wanted the driver runs only while one is asked for;

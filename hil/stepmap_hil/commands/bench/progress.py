@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from stepmap.cli.output import Screen
+from stepmap.cli.output import Screen, plain
 from stepmap_codegen import Controller
 from stepmap_hil.runs.log import Row, Watch, errors, reference
 from stepmap_hil.wire import dialect
@@ -60,3 +60,22 @@ def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | 
         yield watch
     finally:
         shown.stop()
+
+
+@contextmanager
+def steps_shown(first: str) -> Iterator[Callable[[str], None]]:
+    """Something to call with the step that begins: a spinner shows it while the block runs; "" ends the spinner."""
+    status = Screen(stderr=True).status(plain(first))
+
+    def show(text: str) -> None:
+        if text:
+            status.update(plain(text))
+            status.start()
+        else:
+            status.stop()
+
+    show(first)
+    try:
+        yield show
+    finally:
+        status.stop()

@@ -11,7 +11,7 @@ from stepmap.arrays import Array
 from stepmap.plots.style import blank, styled
 from stepmap_hil.depth.camera import Camera
 from stepmap_hil.depth.scene import Scene
-from stepmap_hil.depth.tracker import Reading
+from stepmap_hil.depth.tracking.tracker import Reading
 
 BALL, ROBOT, NOTHING = "#D6006C", "#D55E00", "#2b2f36"
 AROUND = 36  # pixels on each side of the ball in the close-up

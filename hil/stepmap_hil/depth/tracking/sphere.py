@@ -9,7 +9,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap_hil.depth.camera import Camera
 from stepmap_hil.depth.noise import axial, lateral
-from stepmap_hil.depth.segment import CELL, Cluster
+from stepmap_hil.depth.tracking.segment import CELL, Cluster
 
 ROUNDS = 8
 WIDE, TIGHT = 4.0, 3.0  # standard deviations within which points are kept, at first and at last

@@ -11,7 +11,7 @@ import typer
 
 import stepmap
 from stepmap import systems
-from stepmap.cli import options
+from stepmap.cli.commands import options
 from stepmap.cli.output import console, figures, working
 from stepmap.files import write_whole
 from stepmap.formula import Formula

@@ -1,0 +1,192 @@
+"""An ensemble of closed-loop runs in float64: disturbed starts, noise, outliers and gaps in the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError, RangeError
+from stepmap.steps.protocol import Trajectory
+from stepmap_codegen.lower.controller import Plant
+from stepmap_codegen.model.float_machine import FloatMachine, Magnitudes
+from stepmap_codegen.model.program import BlockRole, Program, Role
+
+SNAPSHOTS = 40  # ticks at which rounding is measured
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What the runs see besides the nominal motion."""
+
+    runs: int = 32
+    seed: int = 1
+    outlier: float = 30.0  # standard deviation of measurement outliers, times that of the channel
+    outlier_rate: float = 0.01  # part of the measurements that are outliers
+    process: bool = True  # whether the plant is disturbed at every step, as the filter expects
+    gap_rate: float = 0.01  # part of the ticks at which measurements stop coming …
+    gap: int = 8  # … for that many ticks, as when someone walks through the picture
+    start: float = 1.0  # errors of the first estimate, times those of the job
+    ticks: int | None = None  # all where None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What went into the controller, tick by tick, and how large everything in it became."""
+
+    start: Array  # (fields, runs)
+    measurements: Array  # (ticks, channels, runs)
+    schedule: Array  # (ticks, entries)
+    magnitudes: Magnitudes
+    states: Array  # (ticks + 1, runs, nx): of the plant
+    snapshots: Array  # (fields, runs of some ticks): at the beginning of a tick
+    map_error: Array  # (nx): of the fixed number of Newton iterations, against the converged step
+
+
+def simulate(program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble) -> Recording:
+    """Closed-loop runs of the program in float64: disturbed starts, noise and outliers; the plant is the map itself."""
+    return simulate_seeds(program, plant, trajectory, ensemble, [ensemble.seed])[0]
+
+
+def simulate_seeds(
+    program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, seeds: Sequence[int]
+) -> list[Recording]:
+    """The same for each seed in place of the ensemble's own; all of them run at once, which takes little longer."""
+    schedule = schedule_rows(program, plant, trajectory)[:-1][: ensemble.ticks]
+    runs = _ClosedLoops(program, plant, trajectory.x[0], ensemble, seeds)
+    for tick, row in enumerate(schedule):
+        snapshot = tick % max(len(schedule) // SNAPSHOTS, 1) == 0
+        try:
+            runs.tick(row, snapshot=snapshot)
+        except ConvergenceError as problem:
+            raise RangeError(
+                f"a simulated closed-loop run cannot go on at t = {tick * plant.step.dt:.4g} s: {problem}; the gains "
+                "do not hold the disturbances of [noise]: reduce them, or weigh the state more"
+            ) from problem
+    return runs.recordings(schedule)
+
+
+class _ClosedLoops:
+    """Closed-loop runs of several seeds side by side; every seed draws in the order of a simulation of its own."""
+
+    def __init__(self, program: Program, plant: Plant, x: Array, ensemble: Ensemble, seeds: Sequence[int]) -> None:
+        self.program, self.plant, self.ensemble = program, plant, ensemble
+        self.chances = [np.random.default_rng(seed) for seed in seeds]
+        self.firsts = [ensemble.runs * k for k in range(len(seeds))]  # of the runs of each seed
+        self.count = ensemble.runs * len(seeds)
+        step = plant.step
+        self.x = np.tile(x, (self.count, 1))
+        spread = ensemble.start * np.sqrt(np.diagonal(plant.noise.start))
+        self.start = first_fields(program, plant, self.x + self._normal(step.nx) * spread)
+        self.machine = FloatMachine(program, self.start, groups=len(seeds))
+        self.noise = np.sqrt(plant.noise.measurement)
+        self.disturbance = np.sqrt(np.diagonal(plant.noise.process)).copy()
+        self.disturbance[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
+        self.measured: list[Array] = []
+        self.states, self.snapshots = [self.x], list[Array]()
+        self.map_error = np.zeros((len(seeds), step.nx))
+        self.unseen = np.zeros(self.count, dtype=int)  # ticks for which measurements do not come yet
+
+    def _drawn(self, draw: Callable[[np.random.Generator], Array]) -> Array:
+        return np.concatenate([draw(rng) for rng in self.chances])
+
+    def _normal(self, size: int) -> Array:
+        return self._drawn(lambda rng: rng.standard_normal((self.ensemble.runs, size)))
+
+    def tick(self, row: Array, *, snapshot: bool) -> None:
+        """One tick of all controllers and plants; raises ConvergenceError where a plant cannot go on."""
+        self._load(row)
+        if snapshot:
+            self.snapshots.append(self.machine.fields.copy())
+        before = self._run_blocks()
+        inputs = self.machine.fields[self.program.of(Role.COMMAND)].T
+        step = self.plant.step
+        if self.ensemble.process:
+            self.x = self.x + self.disturbance * self._normal(step.nx)
+        exact = np.array([step.step(before[:, k], inputs[first]).x for k, first in enumerate(self.firsts)])
+        self.x = _moved(self.plant, self.x, inputs, self.ensemble)
+        self.map_error = np.maximum(self.map_error, np.abs(self._estimates().T - exact))
+        self.states.append(self.x)
+
+    def _load(self, row: Array) -> None:
+        """Measurements of all plants, some of them outliers, and an entry of the schedule."""
+        step, ensemble, noise = self.plant.step, self.ensemble, self.noise
+        z = step.system.readings(self.x[:, : step.nd + step.nk]) + noise * self._normal(len(noise))
+        outliers = self._drawn(lambda rng: rng.random((ensemble.runs, 1))) < ensemble.outlier_rate
+        z = z + outliers * ensemble.outlier * noise * self._normal(len(noise))
+        self.measured.append(z.T)
+        self.machine.load(self.program.of(Role.MEASUREMENT), z.T)
+        self.machine.load(self.program.of(Role.SCHEDULE), np.tile(row[:, None], (1, self.count)))
+
+    def _run_blocks(self) -> Array:
+        """Runs the program; the estimates that it predicts from, of the first run of each seed."""
+        before, ensemble = self._estimates(), self.ensemble
+        lost = self._drawn(lambda rng: rng.random(ensemble.runs)) < ensemble.gap_rate
+        self.unseen = np.where(lost, ensemble.gap, np.maximum(self.unseen - 1, 0))
+        for number, block in enumerate(self.program.blocks):
+            if block.role is BlockRole.PREDICT:
+                before = self._estimates()
+            self.machine.run(number, self.unseen == 0 if block.role is BlockRole.UPDATE else None)
+        return before
+
+    def _estimates(self) -> Array:
+        found: Array = self.machine.fields[np.ix_(self.program.of(Role.STATE), self.firsts)]
+        return found
+
+    def recordings(self, schedule: Array) -> list[Recording]:
+        """What has happened so far, by seed."""
+        columns = [slice(first, first + self.ensemble.runs) for first in self.firsts]
+        return [
+            Recording(
+                self.start[:, part],
+                np.array(self.measured)[:, :, part],
+                schedule,
+                self.machine.magnitudes(k),
+                np.array(self.states)[:, part],
+                np.concatenate([shot[:, part] for shot in self.snapshots], axis=1),
+                self.map_error[k],
+            )
+            for k, part in enumerate(columns)
+        ]
+
+
+def _moved(plant: Plant, x: Array, u: Array, ensemble: Ensemble) -> Array:
+    """All plants one step later; where a start far off asks for the impossible, as a robot refuses it, one stays."""
+    try:
+        return plant.step.linearize_many(x, u)[0]  # one compiled call for all of them
+    except ConvergenceError:
+        if ensemble.ticks is None:
+            raise
+    return np.array([_moved_if_possible(plant, *one) for one in zip(x, u, strict=True)])
+
+
+def _moved_if_possible(plant: Plant, x: Array, u: Array) -> Array:
+    try:
+        moved: Array = plant.step.step(x, u).x
+    except ConvergenceError:
+        return x
+    return moved
+
+
+def first_fields(program: Program, plant: Plant, x: Array) -> Array:
+    """Fields of controllers that start with estimates x (runs, nx) and the starting covariance."""
+    fields = np.zeros((len(program.fields), len(x)))
+    fields[program.of(Role.STATE)] = x.T
+    for i in program.of(Role.COVARIANCE):
+        fields[i] = plant.noise.start[program.fields[i].place]
+    return fields
+
+
+def schedule_rows(program: Program, plant: Plant, trajectory: Trajectory) -> Array:
+    """Reference states, reference inputs and gains of every tick, in the order of the schedule's fields.
+
+    One row more than there are steps: the last set-point, kept with the last gain.
+    """
+    nd, nk, nf = plant.step.nd, plant.step.nk, len(plant.step.system.inputs)
+    places = [field.place for field in program.fields if field.role is Role.SCHEDULE and field.place]
+    gains = np.array([[K[place] for place in places] for K in plant.gains]).reshape(len(plant.gains), len(places))
+    hold = np.concatenate([trajectory.u[-1, :nf], trajectory.x[-1, nd : nd + nk]])
+    inputs = np.concatenate([trajectory.u, hold[None]])
+    return np.concatenate([trajectory.x, inputs, np.concatenate([gains, gains[-1:]])], axis=1)

@@ -1,0 +1,69 @@
+"""The command line of ``stepmap bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepmap_hil.commands.bench.options import (
+    BoardOption,
+    FaultsOption,
+    KeyOption,
+    LiveOption,
+    Mode,
+    ModeOption,
+    OpenLoopOption,
+    PortOption,
+    RigOption,
+    RunsOption,
+    SecondsOption,
+    SeedOption,
+    SensorOption,
+    UnattendedOption,
+)
+from stepmap_hil.commands.bench.request import Request
+from stepmap_hil.commands.bench.run import run
+from stepmap_hil.commands.options import Build, JobFile
+
+
+def bench(
+    file: JobFile,
+    board: BoardOption = None,
+    port: PortOption = None,
+    sensor: SensorOption = None,
+    seed: SeedOption = 1,
+    mode: ModeOption = Mode.LOCKSTEP,
+    seconds: SecondsOption = None,
+    faults: FaultsOption = None,
+    open_loop: OpenLoopOption = True,
+    key: KeyOption = None,
+    rig_file: RigOption = None,
+    unattended: UnattendedOption = False,
+    live: LiveOption = False,
+    build: Build = Path("build"),
+    place_of_runs: RunsOption = None,
+) -> None:
+    """Run a job on a board that controls a simulated plant; leave a folder in FOLDER/<job>/runs.
+
+    Optimizes, generates and builds what has changed, boots the board, uploads the schedule, runs, and writes a
+    recording (MCAP), pictures, summary.json and one HTML report. No run replaces another; FOLDER/<job>/bench leads to
+    the latest.
+    """
+    run(
+        Request(
+            file=file,
+            board=None if board is None else board.value,
+            port=port,
+            sensor=None if sensor is None else sensor.value,
+            seed=seed,
+            mode=mode.value,
+            seconds=seconds,
+            faults=faults,
+            open_loop=open_loop,
+            key=key,
+            rig=rig_file,
+            unattended=unattended,
+            live=live,
+            build=build,
+            runs=place_of_runs,
+        )
+    )

@@ -1,0 +1,85 @@
+"""What ``stepmap bench`` was asked for, and what that means for its job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stepmap import jobs
+from stepmap.errors import ModelError
+from stepmap.jobs import Job
+from stepmap_codegen.boards import NATIVE
+from stepmap_codegen.emit.size import require_counts
+from stepmap_hil.bench.settings import BenchSettings, settings_in
+from stepmap_hil.faults.spec import Fault, read_faults
+from stepmap_hil.rig.file import RigFile, read_rig
+from stepmap_hil.runs import folders as runs
+from stepmap_hil.wire.ports import require_port
+
+MOST_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of the command."""
+
+    file: Path
+    board: str | None
+    port: str | None
+    sensor: str | None
+    seed: int
+    mode: str
+    seconds: float | None
+    faults: Path | None
+    open_loop: bool
+    key: Path | None
+    rig: Path | None
+    unattended: bool
+    live: bool
+    build: Path
+    runs: Path | None  # where runs go, if not in the build folder
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job as it is to be run: the options with the job file, the rig file and the fault file behind them."""
+
+    job: Job
+    settings: BenchSettings
+    rig: RigFile
+    faults: tuple[Fault, ...]
+    board: str
+    port: str | None
+    key: Path | None
+    mode: str
+    ticks: int
+
+
+def read(request: Request) -> Task:
+    """The task of a request; raises what can be known before anything is made."""
+    job = jobs.load(request.file)
+    settings = settings_in(job.root)
+    if request.sensor is not None:
+        settings = replace(settings, sensor=request.sensor)
+    if request.runs is not None:
+        runs.require_place(request.runs, "--runs")
+    channels = [name for name, _ in job.system.sensor_channels]
+    faults = read_faults(request.faults, channels, len(job.system.kinematic)) if request.faults is not None else ()
+    rig = read_rig(request.rig) if request.rig is not None else RigFile()
+    if rig.real and request.faults is not None:
+        raise ModelError("--faults: a real robot has its own; faults are for a plant that is simulated")
+    board = request.board or rig.board or NATIVE.name
+    require_counts(job.system, board)
+    port = request.port or rig.port
+    if port is not None:
+        require_port(port)
+    mode = "realtime" if rig.real else request.mode
+    ticks = job.steps if request.seconds is None else _ticks(request.seconds, job.dt)
+    return Task(job, settings, rig, faults, board, port, request.key or rig.key, mode, ticks)
+
+
+def _ticks(seconds: float, dt: float) -> int:
+    """Ticks of a run; raises where there would be too few to say anything about, or no end."""
+    if not MOST_SECONDS >= seconds >= 3 * dt:
+        raise ModelError(f"--seconds: from {3 * dt:.3g}, three ticks, to {MOST_SECONDS:g}, an hour; got {seconds:g}")
+    return round(seconds / dt)

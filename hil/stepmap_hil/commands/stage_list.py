@@ -1,0 +1,56 @@
+"""Stages of a run and the memory of its board, as lines of a terminal that is 60 columns wide or more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from stepmap.cli.output import console
+from stepmap_hil.report.sentences import memory
+from stepmap_hil.runs.stage_times import StageTime
+
+COLORS = {"made": "cyan", "up to date": "green", "done": ""}
+NAME = 18  # columns
+BAR = 10  # cells, as PlatformIO has
+FULL = 0.9  # of a memory, from where on it is worth a look
+
+
+class StageList:
+    """Prints a line for each stage when it is done; the line stays."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def __call__(self, stage: StageTime) -> None:
+        if not self._begun:
+            console().print(Text(f"{'stage':<{NAME}}{'result':<12}{'time':>9}{'CPU time':>11}", "bold"))
+            self._begun = True
+        console().print(_line(stage))
+
+
+def print_stages(stages: Sequence[StageTime]) -> None:
+    """The lines of stages that are done."""
+    shown = StageList()
+    for stage in stages:
+        shown(stage)
+
+
+def _line(stage: StageTime) -> Text:
+    times = f"{_seconds(stage.seconds):>9}{_seconds(stage.cpu_seconds):>11}"
+    return Text.assemble(f"{stage.name:<{NAME}}", (f"{stage.result:<12}", COLORS[stage.result]), times)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def print_memory(summary: Mapping[str, Any]) -> None:
+    """A bar for each memory of the board that has a limit."""
+    for name, used, total in memory(summary):
+        part = used / total
+        bar = "=" * min(round(BAR * part), BAR)
+        color = "red" if part > 1 else "yellow" if part > FULL else "green"
+        numbers = f"{100 * part:5.1f} %  {used} of {total} bytes"
+        console().print(Text.assemble(f"{name:<6}[", (f"{bar:<{BAR}}", color), f"] {numbers}"))

@@ -1,0 +1,1 @@
+"""Commands of the host itself, a module each, and the options that several of them read."""
