@@ -1,33 +1,10 @@
 #include "sm_supervisor.h"
 
-#define Q8_ONE 256U                 /* 1 with 8 fraction bits */
 #define NIS_MAX (UINT32_C(1) << 20) /* Q8; 2^8 of them, the longest window, fit nis_sum */
-
-/* µs. The motor loop is made for 1 ms and oscillates at 10: half of that. A platform that shares its processor with
- * other processes defines a longer one. */
-#ifndef STEPMAP_MOTOR_LATE_US
-#define STEPMAP_MOTOR_LATE_US 5000U
-#endif
-
-const sm_supervisor_config sm_supervisor_defaults = {
-    .hold_us = 200000U,          /* six ticks of 30 Hz: a few lost frames are normal */
-    .ramp_us = 30000U,           /* one tick: the target stands before the next command would have come */
-    .stop_us = 50000U,           /* the ramp and 20 ms for polls and for motors to settle */
-    .age_us = 100000U,           /* half of hold_us: three ticks of 30 Hz */
-    .calibration_us = 10000000U, /* 64 measurements take 2.1 s at 30 Hz */
-    .overrun_us = 100000U,       /* three ticks of 30 Hz */
-    .overrun_limit = 5U, /* one or two are an interrupt or a retransmission, five are a board that is too slow */
-    .motor_late_us = STEPMAP_MOTOR_LATE_US,
-    .motor_late_limit = 5U,   /* as overrun_limit */
-    .gated_limit = 10U,       /* a third of a second at 30 Hz; single jumps of a depth camera are shorter */
-    .nis_limit = 5U * Q8_ONE, /* 1 is expected; the mean over 16 ticks of 4 channels has a standard deviation of 0.13 */
-    .nis_window = 4U,         /* 16 ticks, half a second at 30 Hz */
-    .calibration_required = true,
-};
 
 void sm_supervisor_start(sm_supervisor *s, const sm_supervisor_config *config, uint32_t now_us) {
   *s = (sm_supervisor){
-      .config = config, .now_us = now_us, .entered_us = now_us, .nis_sum = Q8_ONE << config->nis_window};
+      .config = config, .now_us = now_us, .entered_us = now_us, .nis_sum = SM_Q8_ONE << config->nis_window};
 }
 
 static void enter_state(sm_supervisor *s, sm_state state, sm_reason reason) {
@@ -110,7 +87,7 @@ static void begin_state(sm_supervisor *s, sm_state state, sm_reason reason) {
   s->at_end = false;
   s->gated_consecutive = 0U;
   s->late_consecutive = 0U;
-  s->nis_sum = Q8_ONE << s->config->nis_window;
+  s->nis_sum = SM_Q8_ONE << s->config->nis_window;
   s->variance_ratio = 0U;
   enter_state(s, state, reason);
 }
@@ -123,7 +100,7 @@ static sm_reason divergence(const sm_supervisor *s) {
   if (s->nis_sum >> s->config->nis_window > s->config->nis_limit) {
     return SM_REASON_INNOVATION;
   }
-  return s->variance_ratio > Q8_ONE ? SM_REASON_COVARIANCE : SM_REASON_NONE;
+  return s->variance_ratio > SM_Q8_ONE ? SM_REASON_COVARIANCE : SM_REASON_NONE;
 }
 
 static void stop_if_diverged(sm_supervisor *s) {

@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SM_Q8_ONE 256U /* 1 with 8 fraction bits */
+
 /* The numbers of states, reasons and motions go over the wire: append, never renumber. */
 typedef enum {
   SM_STATE_BOOT = 0,        /* self-test; motors off */

@@ -40,7 +40,7 @@ CODES = {name: number for number, name in REASONS.items()}
 
 
 def core() -> ctypes.CDLL:
-    loaded = native_core.library("sm_supervisor.c")
+    loaded = native_core.library("sm_supervisor.c", "sm_supervisor_defaults.c")
     pointer = ctypes.POINTER(C.sm_supervisor)
     loaded.sm_supervisor_start.argtypes = [pointer, ctypes.POINTER(C.sm_supervisor_config), ctypes.c_uint32]
     loaded.sm_supervisor_handle.argtypes = [pointer, ctypes.c_uint32, C.sm_event]
@@ -52,7 +52,9 @@ def core() -> ctypes.CDLL:
 
 def defaults(**changes: int) -> Any:
     config = C.sm_supervisor_config.from_buffer_copy(
-        C.sm_supervisor_config.in_dll(native_core.library("sm_supervisor.c"), "sm_supervisor_defaults")
+        C.sm_supervisor_config.in_dll(
+            native_core.library("sm_supervisor.c", "sm_supervisor_defaults.c"), "sm_supervisor_defaults"
+        )
     )
     for name, value in changes.items():
         setattr(config, name, value)

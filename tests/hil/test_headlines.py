@@ -287,7 +287,7 @@ def test_advice_names_nothing_that_is_done_already(mode: str, sensor: str, board
 
 
 def test_limits_are_those_of_the_firmware() -> None:
-    text = (ROOT / "firmware" / "core" / "sm_supervisor.c").read_text()
+    text = (ROOT / "firmware" / "core" / "sm_supervisor_defaults.c").read_text()
 
     def limit(name: str) -> float:
         found = re.search(rf"\.{name} = (\d+)U", text)
