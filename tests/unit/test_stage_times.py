@@ -13,7 +13,7 @@ import pytest
 from stepmap.cli.output import Screen
 from stepmap.errors import DamagedError
 from stepmap_hil.commands.bench.finish import verdict_line
-from stepmap_hil.commands.stage_list import print_memory, print_stages
+from stepmap_hil.commands.stage_list import StageList, print_memory
 from stepmap_hil.report.sentences import stages
 from stepmap_hil.runs import recording_checks
 from stepmap_hil.runs.stage_times import StageClock, StageTime
@@ -69,7 +69,7 @@ def test_lines_fit_a_terminal(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    print_stages(MADE)
+    StageList(MADE)
     print_memory(CHIP)
     printed = capsys.readouterr().out
     assert printed.splitlines() == [

@@ -11,7 +11,7 @@ import typer
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import ModelError
 from stepmap_hil.commands.options import RunArgument
-from stepmap_hil.commands.stage_list import print_memory, print_stages
+from stepmap_hil.commands.stage_list import StageList, print_memory
 from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
 from stepmap_hil.runs import folders as runs
@@ -42,7 +42,7 @@ def report(
         rows = table(summary)
     stages = [StageTime(**stage) for stage in summary.get("stages") or []]  # older versions recorded none
     if stages:
-        print_stages(stages)
+        StageList(stages)
         console().print()
     console().print(figures(rows, title=recorded.job.name))
     print_memory(summary)

@@ -18,28 +18,17 @@ FULL = 0.9  # of a memory, from where on it is worth a look
 
 
 class StageList:
-    """Prints a line for each stage when it is done; the line stays."""
+    """Prints the stages that are done, and called with another its line; lines stay."""
 
-    def __init__(self) -> None:
-        self._begun = False
+    def __init__(self, done: Sequence[StageTime]) -> None:
+        console().print(Text(f"{'stage':<{NAME}}{'result':<12}{'time':>9}{'CPU time':>11}", "bold"))
+        for stage in done:
+            self(stage)
 
     def __call__(self, stage: StageTime) -> None:
-        if not self._begun:
-            console().print(Text(f"{'stage':<{NAME}}{'result':<12}{'time':>9}{'CPU time':>11}", "bold"))
-            self._begun = True
-        console().print(_line(stage))
-
-
-def print_stages(stages: Sequence[StageTime]) -> None:
-    """The lines of stages that are done."""
-    shown = StageList()
-    for stage in stages:
-        shown(stage)
-
-
-def _line(stage: StageTime) -> Text:
-    times = f"{_seconds(stage.seconds):>9}{_seconds(stage.cpu_seconds):>11}"
-    return Text.assemble(f"{stage.name:<{NAME}}", (f"{stage.result:<12}", COLORS[stage.result]), times)
+        times = f"{_seconds(stage.seconds):>9}{_seconds(stage.cpu_seconds):>11}"
+        result = (f"{stage.result:<12}", COLORS[stage.result])
+        console().print(Text.assemble(f"{stage.name:<{NAME}}", result, times))
 
 
 def _seconds(value: float) -> str:

@@ -39,10 +39,10 @@ STAGES = {
 
 def run(request: Request) -> None:
     """Does what was asked for; raises LinkError where the verdict is that the run failed."""
-    clock = StageClock(StageList())
-    clock.begin("read job")
-    with working("reading the job"):
+    clock = StageClock()
+    with clock.stage("read job"), working("reading the job"):
         task = read(request)
+    clock.on_end = StageList(clock.done)  # not before: a mistake in the job is all there is to say then
     prepared = prepare(request, task, clock)
     other = prepared.with_uploads(clock) if prepared.compares and task.port is None else None
     if task.mode == "realtime":
