@@ -74,7 +74,7 @@ def generate(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Do it again even if nothing has changed.")] = False,
 ) -> None:
-    """Generate the controller of a job as C: map, filter and control law, and the schedule of references and gains.
+    """Generate the controller of a job as C: map, filter and state feedback, and the schedule of references and gains.
 
     The trajectory is optimized first if that has not been done. Nothing is done if nothing has changed.
     """

@@ -22,7 +22,7 @@ class ReferenceLoop:
         self.program, self.formats = controller.program, controller.formats
         start = encode(controller.output.start, self.formats.fields, 32)
         self.machine = SingleRunMachine(self.program, self.formats, start)
-        self.law = self.program.block_of(BlockRole.LAW)
+        self.feedback = self.program.block_of(BlockRole.STATE_FEEDBACK)
         self.predict = self.program.block_of(BlockRole.PREDICT)
         self.channels, self.commands = self.program.of(Role.MEASUREMENT), self.program.of(Role.COMMAND)
         self.states, self.schedule = self.program.of(Role.STATE), self.program.of(Role.SCHEDULE)
@@ -33,7 +33,7 @@ class ReferenceLoop:
             for k, i in enumerate(self.commands)
         ]
         self.applied = [self._first(i) for i in self.commands]
-        self.issued = [list(self.applied) for _ in range(ahead(controller.late, self.program.period))]
+        self.input_history = [list(self.applied) for _ in range(ahead(controller.late, self.program.period))]
         self.tick = 0
 
     def step(self, valid: int, raw: Sequence[int], *, follow: bool, running: bool) -> tuple[list[int], list[int], int]:
@@ -49,29 +49,29 @@ class ReferenceLoop:
                 machine.run(number)
         estimate = [machine.fields[i] for i in self.states]
         if running:
-            self._law()
+            self._state_feedback()
             self.tick += 1
         for k, i in enumerate(self.commands):
             if follow:
                 self.applied[k] = self._limited(k, machine.fields[i])
             elif program.fields[i].moves is None:
                 self.applied[k] = 0
-        self.issued.append(list(self.applied))
-        self._predict(self.issued.pop(0))
+        self.input_history.append(list(self.applied))
+        self._predict(self.input_history.pop(0))
         return estimate, list(self.applied), accepted
 
     def _update(self, number: int, bit: int) -> bool:
         """Runs the update of a channel; False where the gate rejected it."""
         return self.machine.run(number)
 
-    def _law(self) -> None:
-        """State feedback from the state predicted with the commands that were issued since the sample."""
+    def _state_feedback(self) -> None:
+        """State feedback from the state predicted with the commands that were input_history since the sample."""
         fields, rows = self.machine.fields, self.controller.schedule.rows
         before = list(fields)
-        for command in self.issued:
+        for command in self.input_history:
             self._predict(command)
-        self._load(self.schedule, [int(v) for v in rows[min(self.tick + len(self.issued), len(rows) - 1)]])
-        self.machine.run(self.law)
+        self._load(self.schedule, [int(v) for v in rows[min(self.tick + len(self.input_history), len(rows) - 1)]])
+        self.machine.run(self.feedback)
         wanted = [fields[i] for i in self.commands]
         fields[:] = before
         self._load(self.commands, wanted)

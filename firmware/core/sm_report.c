@@ -90,7 +90,7 @@ mavlink_telemetry_t sm_report_telemetry(const sm_loop *l, uint32_t wait_us) {
       .stamp_us = l->clock.is_virtual ? l->clock.stamp_us : port_micros(),
       .tick = k->tick,
       .sequence = k->sequence,
-      .saturations = k->controller.lost - k->overflows_at_start,
+      .saturations = k->controller.overflows - k->overflows_at_start,
       .gated = k->gated,
       .wait_us = sm_report_us16(wait_us),
       .faults = l->report.faults,

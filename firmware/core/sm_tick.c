@@ -60,7 +60,7 @@ static void state_feedback(sm_loop *l) {
     sm_axes_step(l);
   }
   sm_schedule_row(&l->selection.schedule, k->tick + SM_DELAY_SAMPLES, k->predicted.row);
-  sm_law(&k->predicted);
+  sm_state_feedback(&k->predicted);
   copy_commands(k->controller.u, k->predicted.u);
 }
 
@@ -75,7 +75,7 @@ static void apply_input(sm_tick_control *k) {
 #else
 static void state_feedback(sm_loop *l) {
   sm_schedule_row(&l->selection.schedule, l->control.tick, l->control.controller.row);
-  sm_law(&l->control.controller);
+  sm_state_feedback(&l->control.controller);
 }
 
 /* Sets the input of the prediction: the command that was really applied. */
@@ -113,7 +113,7 @@ static void command_motors(sm_loop *l, int32_t late_us) {
 /* Filter update with the valid channels of controller.z; a measurement that was made age_us (µs) ago. */
 static void update_filter(sm_loop *l, uint32_t valid, uint32_t age_us) {
   sm_tick_control *k = &l->control;
-  k->accepted = sm_measure(&k->controller, valid);
+  k->accepted = sm_update(&k->controller, valid);
   const uint32_t gated = valid & ~k->accepted;
   for (uint32_t left = gated; left != 0U; left &= left - 1U) {
     k->gated++;
@@ -200,7 +200,7 @@ void sm_tick_start_run(sm_loop *l) {
   l->control.is_running = true;
   l->control.tick = 0;
   l->control.gated = 0;
-  l->control.overflows_at_start = l->control.controller.lost;
+  l->control.overflows_at_start = l->control.controller.overflows;
 }
 
 /* Returns whether a measurement comes after its tick was run without it: it would give one tick too many. Its

@@ -4,7 +4,7 @@
 
 codegen.json is a list of rows
 
-    system, what       map: one step of the map; tick: all measurements taken in, put back, law, map and covariance
+    system, what       map: one step of the map; tick: measurements, constraint projection, feedback, map, covariance
     target             cortex-m3, cortex-m4f, rv32imc or xtensa-lx106, in QEMU; the last in fixed32 alone
     scalar             fixed32, float32 or float64; software but for float32 on the cortex-m4f
     source, form       stepmap: our generated C, as straight-line code or as tables (rows);

@@ -7,7 +7,7 @@ A list of rows
     board, job
     flash_bytes, ram_bytes             of the image; RAM with the room that is left for the stack
     stack_bytes                        the deepest path of calls and one interrupt on top of it, from gcc's call graph
-    instructions_per_tick              the most of the ticks of a run in QEMU: gate, update, law, map, telemetry,
+    instructions_per_tick              the most of the ticks of a run in QEMU: gate, update, feedback, map, telemetry,
                                        and the interrupts that fall into them
     instructions_per_message           to sign and send the telemetry of a tick, and to check and take a measurement
     longest_interrupt_instructions     a byte in, a byte out, or a millisecond; Unicorn runs the handlers

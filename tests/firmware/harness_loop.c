@@ -144,13 +144,13 @@ void port_watchdog_feed(void) {
   facts.fed++;
 }
 
-/* The linker puts this in place of the generated one: --wrap=sm_measure. */
-uint32_t __real_sm_measure(sm_controller *c, uint32_t valid);
-uint32_t __wrap_sm_measure(sm_controller *c, uint32_t valid);
+/* The linker puts this in place of the generated one: --wrap=sm_update. */
+uint32_t __real_sm_update(sm_controller *c, uint32_t valid);
+uint32_t __wrap_sm_update(sm_controller *c, uint32_t valid);
 
-uint32_t __wrap_sm_measure(sm_controller *c, uint32_t valid) {
+uint32_t __wrap_sm_update(sm_controller *c, uint32_t valid) {
   clock_us += filter_us;
-  return __real_sm_measure(c, valid);
+  return __real_sm_update(c, valid);
 }
 
 _Noreturn void port_restart(void) {

@@ -106,7 +106,7 @@ def library(name: str) -> ctypes.CDLL:
         *kind,
         "-shared",
         "-fPIC",
-        "-Wl,--wrap=sm_measure",
+        "-Wl,--wrap=sm_update",
         *include,
         "-o",
         str(built),

@@ -44,14 +44,20 @@ def exchanging() -> Program:
         Operation(ca.OP_CONST, constant=4.0),
         Operation(ca.OP_MUL, (3, 1)),
     )
-    doubled = Block("law", BlockRole.LAW, "exchanges multiples", lines, (Store(0, 4), Store(1, 2), Store(2, 0)))
+    doubled = Block(
+        "state_feedback",
+        BlockRole.STATE_FEEDBACK,
+        "exchanges multiples",
+        lines,
+        (Store(0, 4), Store(1, 2), Store(2, 0)),
+    )
     circle = (load(0), load(1), load(2))
     stores = (Store(0, 1), Store(1, 2), Store(2, 0))
     turned = Block("predict", BlockRole.PREDICT, "moves three fields on", circle, stores, Guard(2, 0, 1))
     return Program("exchanging", 0.01, FIELDS, (swap, doubled, turned))
 
 
-EXCHANGED = {"update_a": (3.0, 1.0, 2.0), "law": (12.0, 2.0, 1.0), "predict": (3.0, 2.0, 1.0)}  # of 1, 3, 2
+EXCHANGED = {"update_a": (3.0, 1.0, 2.0), "state_feedback": (12.0, 2.0, 1.0), "predict": (3.0, 2.0, 1.0)}  # of 1, 3, 2
 
 
 def small_formats(program: Program) -> Formats:
@@ -167,7 +173,7 @@ def _same(program: Program, block: Block, c: Compiled, before: Ints, expected: t
 
 
 def _same_measured(program: Program, formats: Formats, built: Sequence[Compiled], before: Ints) -> None:
-    """sm_measure: a measurement that is not there leaves everything as it was, like one outside the gate."""
+    """sm_update: a measurement that is not there leaves everything as it was, like one outside the gate."""
     number = program.block_of(BlockRole.UPDATE)
     for valid in (0, 1):
         model = IntegerMachine(program, formats, before)

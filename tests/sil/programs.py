@@ -35,7 +35,7 @@ FIELDS = (
 )
 NAMED = {
     "update_a": BlockRole.UPDATE,
-    "law": BlockRole.LAW,
+    "state_feedback": BlockRole.STATE_FEEDBACK,
     "predict": BlockRole.PREDICT,
 }  # that a controller must have
 BINARY = (ca.OP_ADD, ca.OP_SUB, ca.OP_MUL, ca.OP_FMIN, ca.OP_FMAX)
@@ -79,7 +79,7 @@ class _Drawing:
             read = [line.field for line in self.operations if line.code == ca.OP_INPUT]
             targets = self.rng.permutation(read)[:count]
         stores = [Store(int(field), int(self.rng.integers(len(self.operations)))) for field in targets]
-        role = NAMED.get(name, BlockRole.LAW)  # more blocks than a tick has, called by name alone
+        role = NAMED.get(name, BlockRole.STATE_FEEDBACK)  # more blocks than a tick has, called by name alone
         channel = 0 if role is BlockRole.UPDATE else None
         lines = tuple(self.operations)
         return _without_dead_lines(Block(name, role, "drawn at random", lines, tuple(stores), guard, channel))
@@ -167,20 +167,20 @@ class Compiled:
     scalar: Scalar
 
     def run(self, block: Block, fields: Array, valid: int | None = None) -> tuple[Array, Array, Array]:
-        """(fields, guards, saturations) after the block, or after sm_measure where ``valid`` is given."""
+        """(fields, guards, saturations) after the block, or after sm_update where ``valid`` is given."""
         kind = NumberTypes[self.scalar]
         order = field_order(self.program)
-        record = np.dtype([("all", kind, (len(order),)), ("lost", "<u4")], align=True)
+        record = np.dtype([("all", kind, (len(order),)), ("overflows", "<u4")], align=True)
         memory = np.zeros(fields.shape[1], record)
         memory["all"] = fields[order].T
-        function = getattr(self.library, f"sm_{block.name}" if valid is None else "sm_measure")
+        function = getattr(self.library, f"sm_{block.name}" if valid is None else "sm_update")
         more = () if valid is None else (ctypes.c_uint32(valid),)
         base = memory.ctypes.data
         held = [function(ctypes.c_void_p(base + k * record.itemsize), *more) for k in range(len(memory))]
         after = np.empty(fields.shape, kind)
         after[order] = memory["all"].T
         guards = np.array(held, dtype=bool) if block.guard or valid is not None else np.ones(len(held), bool)
-        return after, guards, memory["lost"].astype(np.int64)
+        return after, guards, memory["overflows"].astype(np.int64)
 
 
 def compiled(program: Program, formats: Formats | None, scalar: Scalar, form: Form, folder: Path) -> Compiled:

@@ -24,7 +24,9 @@ def test_the_program_is_the_host_s_filter_and_law() -> None:
     made, trajectory = suspended_mass()
     plant, program = made.plant, made.program
     x = trajectory.x[40] + 1e-3
-    ekf = sm.ExtendedKalmanFilter(plant.step, plant.noise.process, np.diag(plant.noise.measurement), put_back=False)
+    ekf = sm.ExtendedKalmanFilter(
+        plant.step, plant.noise.process, np.diag(plant.noise.measurement), constraint_projection=False
+    )
     z = x[:4] + np.array([3e-3, -2e-3, 1e-3, 4e-3])
     belief, _ = ekf.update(ekf.start(x, plant.noise.start), z)
     machine = FloatMachine(program, first_fields(program, plant, x[None]))

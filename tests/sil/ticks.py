@@ -14,7 +14,7 @@ from stepmap_codegen.model.integers import Ints
 from stepmap_codegen.toolchain import Built, Target, build, run
 from tests.sil.controllers import CORE, STRICT
 
-# A record is the fields and the mask of valid measurements; the answer the fields, what was taken, lost, and the cost.
+# A record is the fields and the mask of valid measurements; the answer the fields, what was accepted, overflows, cost.
 DRIVER = """
 #include "controller.h"
 #include "sm_bench.h"
@@ -25,13 +25,13 @@ int app(void) {
   uint32_t valid;
   while (io_read(c.all, sizeof c.all) == (int)sizeof c.all && io_read(&valid, sizeof valid) == (int)sizeof valid) {
     uint32_t out[3];
-    c.lost = 0;
+    c.overflows = 0;
     count_begin();
-    out[0] = sm_measure(&c, valid);
-    sm_law(&c);
+    out[0] = sm_update(&c, valid);
+    sm_state_feedback(&c);
     sm_predict(&c);
     out[2] = count_end();
-    out[1] = c.lost;
+    out[1] = c.overflows;
     io_write(c.all, sizeof c.all);
     io_write(out, sizeof out);
   }
@@ -47,7 +47,7 @@ class Ticks:
 
     fields: Ints
     taken: Ints  # mask of the measurements that were inside the gate
-    lost: Ints  # saturations
+    overflows: Ints  # of the number format
 
 
 def build_ticks(made: Controller, target: Target, folder: Path, options: Sequence[str]) -> Built:
@@ -90,7 +90,7 @@ def in_model(made: Controller, fields: Ints, valid: Ints) -> Ticks:
 def compare(made: Controller, built: Built, fields: Ints, valid: Ints) -> Ticks:
     """Ticks in the model, which C must repeat bit for bit: all fields, gates and saturations."""
     expected, found = in_model(made, fields, valid), in_c(made, built, fields, valid)
-    for name in ("fields", "taken", "lost"):
+    for name in ("fields", "taken", "overflows"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     return expected
 

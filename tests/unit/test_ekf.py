@@ -45,7 +45,7 @@ class Scene:
     z: np.ndarray
 
     def filter(self, **options: Any) -> sm.ExtendedKalmanFilter:
-        return sm.ExtendedKalmanFilter(self.step, self.Q, self.R, **({"put_back": False} | options))
+        return sm.ExtendedKalmanFilter(self.step, self.Q, self.R, **({"constraint_projection": False} | options))
 
     def run(self, ekf: sm.ExtendedKalmanFilter, z: np.ndarray | None = None) -> sm.Belief:
         """The belief after all inputs and measurements."""
@@ -172,7 +172,7 @@ def test_prediction_is_the_map_and_its_linearization(name: str) -> None:
 
 
 @each_scene
-@pytest.mark.parametrize("options", [{}, {"joseph": True}, {"gate": 1.5}, {"put_back": True}])
+@pytest.mark.parametrize("options", [{}, {"joseph": True}, {"gate": 1.5}, {"constraint_projection": True}])
 def test_batch_is_its_beliefs_one_by_one(name: str, options: dict[str, Any]) -> None:
     """Beliefs, inputs, measurements and flags all differ; one input or measurement may be for all."""
     s, ekf = scene(name), scene(name).filter(**options)
@@ -232,7 +232,7 @@ def test_invalid_channels_are_not_there(name: str, correlated: bool) -> None:
     """The belief is that of the textbook with their rows left out, also where noise is correlated."""
     s = scene(name)
     R = s.R if correlated else np.diag(np.diagonal(s.R))
-    ekf = sm.ExtendedKalmanFilter(s.step, s.Q, R, put_back=False)
+    ekf = sm.ExtendedKalmanFilter(s.step, s.Q, R, constraint_projection=False)
     valid = np.arange(len(R)) != 1
     belief, seen = ekf.update(ekf.start(s.x, s.P), s.z[0], valid)
     H, r = slope(s.step, s.x)[valid], s.z[0] - s.step.system.readings(s.x[: s.step.nx // 2])
@@ -328,11 +328,11 @@ def test_gate_lets_a_chi_square_s_share_pass() -> None:
 
 
 @pytest.mark.parametrize("name", ["suspended_mass", "planar_arm", "suspended_mass_euler"])
-def test_put_back_is_on_the_constraints_and_near(name: str) -> None:
+def test_constraint_projection_is_on_the_constraints_and_near(name: str) -> None:
     """Onto them to rounding, by no more than the gap over the slope; rho, p and v stay."""
     s = scene(name)
     nd, nq = s.step.nd, s.step.nx // 2
-    loose, tight = s.filter(), s.filter(put_back=True)
+    loose, tight = s.filter(), s.filter(constraint_projection=True)
     # An update that goes far: starts are on the constraint, then covariances that do not know of it.
     x = s.step.system.satisfy_constraints(s.x[:nq])
     start = loose.start(np.concatenate([x, s.x[nq:]]), np.diag(np.diagonal(s.P)))
@@ -346,10 +346,10 @@ def test_put_back_is_on_the_constraints_and_near(name: str) -> None:
     np.testing.assert_array_equal(on.P, off.P)
 
 
-def test_put_back_is_the_nearest_pose() -> None:
+def test_constraint_projection_is_the_nearest_pose() -> None:
     """For a string: along it, whatever its direction."""
     s = scene("suspended_mass")
-    tight, loose = s.filter(put_back=True), s.filter()
+    tight, loose = s.filter(constraint_projection=True), s.filter()
     start = loose.start(s.x, np.diag(np.diagonal(s.P)))
     on, off = tight.update(start, s.z[0])[0].x, loose.update(start, s.z[0])[0].x
     string = off[:2] - [off[2], 1.0]
@@ -358,7 +358,7 @@ def test_put_back_is_the_nearest_pose() -> None:
 
 def test_filter_holds_the_constraint_over_a_run() -> None:
     s = scene("suspended_mass")
-    belief = s.run(s.filter(put_back=True))
+    belief = s.run(s.filter(constraint_projection=True))
     assert np.abs(s.step.system.gaps(belief.x[:4])).max() < 1e-12
 
 
@@ -438,3 +438,11 @@ def test_system_without_sensors_is_refused() -> None:
     step = sm.discretize(b.build(), 0.05)
     with pytest.raises(sm.ModelError, match="has no sensor; add a marker or an encoder"):
         sm.ExtendedKalmanFilter(step, np.eye(2), np.zeros((0, 0)))
+
+
+def test_the_old_name_of_the_constraint_projection_is_heeded_with_a_warning() -> None:
+    s = scene("suspended_mass")
+    for wanted in (True, False):
+        with pytest.warns(DeprecationWarning, match="call it constraint_projection"):
+            ekf = sm.ExtendedKalmanFilter(s.step, s.Q, s.R, put_back=wanted)
+        assert ekf.constraint_projection is wanted

@@ -204,7 +204,7 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
         (edit("try.toml", "[noise]", "[codegen]\nword = 32\n[noise]"), False),  # what it is anyway
         (edit("try.toml", "[noise]", "[board.axes.xr]\nspeed = 1.0\n[noise]"), True),
         (edit("try.toml", "[noise]", "# said\n[bench]\nseconds = 3\n[noise]"), False),
-        (edit("code/controller.c", "sm_law", "sm_flaw"), True),
+        (edit("code/controller.c", "sm_state_feedback", "sm_flawed"), True),
         (lambda folder: (folder / "code/schedule.h").unlink(), True),
         (edit("code/manifest.json", '"digest"', '"digested"'), True),
     ],
@@ -215,7 +215,7 @@ def test_what_is_a_change(there: Path, change: Callable[[Path], None], again: bo
     result = generate("try.toml", "--out", "code")
     assert result.exit_code == 0, result.output
     assert ("unchanged, skipped" not in result.stdout) == again
-    assert "sm_flaw" not in (there / "code/controller.c").read_text()
+    assert "sm_flawed" not in (there / "code/controller.c").read_text()
 
 
 # --check ------------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_check_of_what_is_up_to_date(there: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
-        (edit("code/controller.c", "sm_law", "sm_flaw"), "controller.c differs"),
+        (edit("code/controller.c", "sm_state_feedback", "sm_flawed"), "controller.c differs"),
         (edit("code/schedule.c", "0x00000029", "0x0000002a"), "schedule.c differs"),  # it is not the blob any more
         (lambda folder: (folder / "code/schedule.bin").write_bytes(b"SMS1"), "schedule.bin differs"),
         (lambda folder: (folder / "code/robot.h").unlink(), "robot.h is missing"),
@@ -575,7 +575,7 @@ def test_ranges_shows_every_signal(there: Path) -> None:
 
 
 def test_ranges_shows_the_lines_of_a_block(there: Path) -> None:
-    result = run("ranges", "try.toml", "--block", "law")
+    result = run("ranges", "try.toml", "--block", "state_feedback")
     assert result.exit_code == 0
     rows = result.stdout.splitlines()
     assert rows[0].split() == ["number", "operation", "of", "largest", "bound", "bits", "headroom"]

@@ -37,12 +37,12 @@ def test_names_that_look_like_ours_are_fine() -> None:
 
 
 def test_commands_never_leave_their_limits() -> None:
-    """Whatever the estimate: limits are rounded inwards where the law is computed more coarsely than its command."""
+    """Whatever the estimate: limits are rounded inwards where feedback is computed more coarsely than its command."""
     made, _ = suspended_mass()
     program, formats = made.program, made.formats
     assert formats is not None
     machine = IntegerMachine(program, formats, random_fields(made, 100.0, 2000, 4))
-    machine.run(program.block_of(BlockRole.LAW))
+    machine.run(program.block_of(BlockRole.STATE_FEEDBACK))
     for i in program.of(Role.COMMAND):
         field, unit = program.fields[i], 2.0 ** -formats.fields[i]
         assert field.low is not None
@@ -60,8 +60,12 @@ def test_blocks_say_what_they_are() -> None:
     assert [block.channel for block in updates] == list(range(len(channels)))
     assert [block.name for block in updates] == [f"update_{channel}" for channel in channels]
     assert all(block.channel is None for block in program.blocks if block not in updates)
-    others = (BlockRole.PROJECTION, BlockRole.LAW, BlockRole.PREDICT)
-    assert [program.blocks[program.block_of(role)].name for role in others] == ["put_back", "law", "predict"]
+    others = (BlockRole.PROJECTION, BlockRole.STATE_FEEDBACK, BlockRole.PREDICT)
+    assert [program.blocks[program.block_of(role)].name for role in others] == [
+        "constraint_projection",
+        "state_feedback",
+        "predict",
+    ]
     assert saved.unpack(saved.pack(made), made.plant, None).program == program
     with pytest.raises(ValueError, match="too many values"):
         program.block_of(BlockRole.UPDATE)

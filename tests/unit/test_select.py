@@ -102,7 +102,7 @@ def test_springs_round_no_more_than_the_noise() -> None:
 # A program made by hand ---------------------------------------------------------------------------------------------
 
 
-ROLES = {"update_a": BlockRole.UPDATE, "law": BlockRole.LAW, "predict": BlockRole.PREDICT}
+ROLES = {"update_a": BlockRole.UPDATE, "state_feedback": BlockRole.STATE_FEEDBACK, "predict": BlockRole.PREDICT}
 
 
 def by_hand() -> Program:
@@ -125,12 +125,13 @@ def by_hand() -> Program:
         {"x_a": s["x_a"] + error * s["P_0_0"] / scale, "e_a": error, "s_a": scale},
         (ca.fabs(error), 4 * ca.sqrt(scale)),
     )
-    law = block(
-        "law", {"u_a": ca.fmax(ca.fmin(s["xr_a"] - 2 * ca.sign(s["x_a"]) * ca.sqrt(ca.fabs(s["x_a"])), 1.0), -1.0)}
+    feedback = block(
+        "state_feedback",
+        {"u_a": ca.fmax(ca.fmin(s["xr_a"] - 2 * ca.sign(s["x_a"]) * ca.sqrt(ca.fabs(s["x_a"])), 1.0), -1.0)},
     )
     moved = ca.sin(s["x_a"]) * 0.5 + ca.cos(3 * s["u_a"]) / 4 - ca.fabs(s["x_a"]) * 0.3
     predict = block("predict", {"x_a": moved, "P_0_0": s["P_0_0"] ** 2 / (1 + ca.fabs(s["P_0_0"]))})
-    return Program("by_hand", 0.01, fields, (update, law, predict))
+    return Program("by_hand", 0.01, fields, (update, feedback, predict))
 
 
 def ranges_of(program: Program, fields: np.ndarray) -> Ranges:
@@ -210,7 +211,10 @@ def test_constants_and_factors_of_two_cost_nothing() -> None:
     a = ca.SX.sym("a")
     fields = (Field("x_a", Role.STATE), Field("u_a", Role.COMMAND))
     program = Program(
-        "p", 0.01, fields, (make_block("law", BlockRole.LAW, "", [(0, a)], [(1, 8 * (0.25 * (2 * a)))], None),)
+        "p",
+        0.01,
+        fields,
+        (make_block("state_feedback", BlockRole.STATE_FEEDBACK, "", [(0, a)], [(1, 8 * (0.25 * (2 * a)))], None),),
     )
     formats = assign(program, ranges_of(program, np.linspace(-1, 1, 6).reshape(2, 3)))
     chosen = select(program.blocks[0], formats, formats.blocks[0])

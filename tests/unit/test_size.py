@@ -20,8 +20,8 @@ DRIVER = """
 static sm_controller c;
 int app(void) {
   int result = sm_self_test(&c);
-  result |= (int)sm_measure(&c, 0xFFFFU);
-  sm_law(&c);
+  result |= (int)sm_update(&c, 0xFFFFU);
+  sm_state_feedback(&c);
   sm_predict(&c);
   return result;
 }
@@ -71,7 +71,7 @@ def test_estimates_are_near_what_is_compiled(
     found = sizes.estimate(made.program, made.formats, scalar, form, rows=100)
     built = compiled(made, tmp_path)
     assert built.text_bytes - around == pytest.approx(found.code, rel=0.2)
-    stack = max(built.worst_stack(f"sm_{function}") for function in ("measure", "law", "predict"))
+    stack = max(built.worst_stack(f"sm_{function}") for function in ("update", "state_feedback", "predict"))
     assert stack == pytest.approx(found.stack, rel=0.3)
     assert built.bss_bytes >= found.ram
     assert len(made.schedule.pack()) <= 8 * len(made.schedule.rows) * made.schedule.rows.shape[1] + 200

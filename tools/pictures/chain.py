@@ -49,9 +49,9 @@ def data() -> Data:
         belief, _ = ekf.update(ekf.predict(belief, plan.u[k]), z)
         measured.append(z[:2])
         estimated.append(belief.x[:2])
-    law = re.search(r"^void sm_law\(.*?^}", CODE.read_text(), re.MULTILINE | re.DOTALL)
-    assert law is not None
-    code = [line.strip() for line in law[0].splitlines() if "sm_mul" in line][:6]
+    feedback = re.search(r"^void sm_state_feedback\(.*?^}", CODE.read_text(), re.MULTILINE | re.DOTALL)
+    assert feedback is not None
+    code = [line.strip() for line in feedback[0].splitlines() if "sm_mul" in line][:6]
     rows = json.loads(RUN.read_text())
     wanted = np.array([[row["reference_xm"], row["reference_ym"]] for row in rows])
     far = {

@@ -32,7 +32,7 @@ class RowsWriter:
         rows, work = self._rows(selected)
         name, base = f"rows_{block.name}", "constants" if self.constants else "0"
         result = "int" if block.guard else "void"
-        run = f"sm_rows_run({name}, {len(rows)}U, c->all, {base}, work, &c->lost)"
+        run = f"sm_rows_run({name}, {len(rows)}U, c->all, {base}, work, &c->overflows)"
         return [
             *(f"static const sm_row {name}[] = {{", *(f"    {row}," for row in rows), "};", ""),
             f"{result} sm_{block.name}(sm_controller *c) {{",

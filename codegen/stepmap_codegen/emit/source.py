@@ -40,7 +40,7 @@ def emit_source(program: Program, formats: Formats | None, output: Output) -> st
         else:
             pairs = zip(program.blocks, chosen, strict=True)
             parts += [StraightWriter(program, formats, block, made).text() for block, made in pairs]
-    parts += [_start(program, formats, output), _measure(program), _self_test(program, formats, output)]
+    parts += [_start(program, formats, output), _update(program), _self_test(program, formats, output)]
     return "\n".join(parts)
 
 
@@ -55,7 +55,7 @@ def banner(program: Program, formats: Formats | None, output: Output) -> str:
         f" * model       {output.digest}",
         f" * scalar      {scalar}, {output.form.value}",
         f" * period      {program.period:.9g} s",
-        f" * operations  {sum(kinds.values())} a tick: {total}",
+        f" * operations  {sum(kinds.values())} per tick: {total}",
     ]
     for block in program.blocks:
         counts: Counter[str] = block.counts()
@@ -87,8 +87,8 @@ def _start(program: Program, formats: Formats | None, output: Output) -> str:
     return "\n".join(["void sm_start(sm_controller *c) {", *lines, "}", ""])
 
 
-def _measure(program: Program) -> str:
-    out = ["uint32_t sm_measure(sm_controller *c, uint32_t valid) {", "  uint32_t taken = 0;"]
+def _update(program: Program) -> str:
+    out = ["uint32_t sm_update(sm_controller *c, uint32_t valid) {", "  uint32_t accepted = 0;"]
     for block in (program.blocks[i] for i in program.blocks_of(BlockRole.UPDATE)):
         assert block.channel is not None
         bit = f"{1 << block.channel}U"
@@ -96,9 +96,9 @@ def _measure(program: Program) -> str:
             out += [f"  if ((valid & {bit}) && sm_{block.name}(c)) {{"]
         else:
             out += [f"  if (valid & {bit}) {{", f"    sm_{block.name}(c);"]
-        out += [f"    taken |= {bit};", "  }"]
+        out += [f"    accepted |= {bit};", "  }"]
     out += [f"  sm_{program.blocks[i].name}(c);" for i in program.blocks_of(BlockRole.PROJECTION)]
-    return "\n".join([*out, "  return taken;", "}", ""])
+    return "\n".join([*out, "  return accepted;", "}", ""])
 
 
 def _self_test(program: Program, formats: Formats | None, output: Output) -> str:
@@ -109,7 +109,7 @@ def _self_test(program: Program, formats: Formats | None, output: Output) -> str
         return wrapped([scaled(formats, output.scalar, i, float(v)) for i, v in pairs])
 
     channels = len(program.of(Role.MEASUREMENT))
-    fine = "c->lost == 0U"  # floating point: it ran, and the estimate is a number
+    fine = "c->overflows == 0U"  # floating point: it ran, and the estimate is a number
     if test.checksum is not None:
         fine = f"sm_crc32(0, (const uint8_t *)c->all, sizeof c->all) == 0x{test.checksum:08x}U"
     elif program.of(Role.STATE):
@@ -126,8 +126,8 @@ def _self_test(program: Program, formats: Formats | None, output: Output) -> str
   memcpy(c->z, z, sizeof z);
   memcpy(c->row, row, sizeof row);
   for (int k = 0; k < {SELF_TEST_TICKS}; k++) {{
-    (void)sm_measure(c, {hex((1 << channels) - 1)}U);
-    sm_law(c);
+    (void)sm_update(c, {hex((1 << channels) - 1)}U);
+    sm_state_feedback(c);
     sm_predict(c);
   }}
   const int result = {fine} ? 0 : -1;

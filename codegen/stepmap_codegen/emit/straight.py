@@ -27,10 +27,10 @@ class StraightWriter:
 
     def text(self) -> str:
         body = self._body()
-        if any("&lost" in line for line in body):
-            body = ["uint32_t lost = 0;", *body, "c->lost += lost;"]
+        if any("&overflows" in line for line in body):
+            body = ["uint32_t overflows = 0;", *body, "c->overflows += overflows;"]
         else:
-            body = [line for line in body if line != "  c->lost += lost;"]
+            body = [line for line in body if line != "  c->overflows += overflows;"]
         if self.block.guard:
             body.append("return 1;")
         result = "int" if self.block.guard else "void"
@@ -83,25 +83,25 @@ class StraightWriter:
         b = self._name(made.b) if made.b is not None else ""
         x, y = (self._moved(name, right) for name, right in zip((a, b), made.right, strict=True))
         if made.op is Op.GUARD:
-            return [f"if ({x} > {y}) {{", "  c->lost += lost;", "  return 0;", "}"]
+            return [f"if ({x} > {y}) {{", "  c->overflows += overflows;", "  return 0;", "}"]
         word = f"{self.formats.word}U"
         narrow = 32 - self.formats.word
         one = 1 << made.amount if made.op is Op.SIGN else 0  # amounts of others may be negative
         expression = {
-            Op.ADD: f"sm_add({x}, {y}, &lost)",
-            Op.SUB: f"sm_sub({x}, {y}, &lost)",
+            Op.ADD: f"sm_add({x}, {y}, &overflows)",
+            Op.SUB: f"sm_sub({x}, {y}, &overflows)",
             Op.ADD_FAST: f"{x} + {y}",
             Op.SUB_FAST: f"{x} - {y}",
             Op.MIN: f"{x} < {y} ? {x} : {y}",
             Op.MAX: f"{x} > {y} ? {x} : {y}",
-            Op.MUL: f"sm_mul({a}, {b}, {made.amount}, &lost)",
+            Op.MUL: f"sm_mul({a}, {b}, {made.amount}, &overflows)",
             Op.MUL_WIDE: f"sm_mul_wide({a}, {b}, {made.amount})",
             Op.HIGH: f"sm_high({a}, {b})",
-            Op.RECIPROCAL: f"sm_reciprocal({a}, {made.amount}, {word}, &lost)",
-            Op.ROOT: f"sm_sqrt({a}, {made.amount}, {word}, &lost)",
+            Op.RECIPROCAL: f"sm_reciprocal({a}, {made.amount}, {word}, &overflows)",
+            Op.ROOT: f"sm_sqrt({a}, {made.amount}, {word}, &overflows)",
             Op.SIN: self._moved(f"sm_sin({a}, {made.amount})", narrow),
             Op.COS: self._moved(f"sm_cos({a}, {made.amount})", narrow),
-            Op.ABS: f"sm_abs({a}, &lost)",
+            Op.ABS: f"sm_abs({a}, &overflows)",
             Op.SIGN: f"({a} > 0 ? {one} : {a} < 0 ? -{one} : 0)",
         }[made.op]
         if not needed:  # only its saturation counts
@@ -113,4 +113,4 @@ class StraightWriter:
             return text
         if right >= 32:
             return "0"
-        return f"sm_right({text}, {right})" if right > 0 else f"sm_left({text}, {min(-right, 31)}, &lost)"
+        return f"sm_right({text}, {right})" if right > 0 else f"sm_left({text}, {min(-right, 31)}, &overflows)"

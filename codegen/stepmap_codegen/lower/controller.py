@@ -1,4 +1,4 @@
-"""From a step map, noise and limits to a program: update, put-back, law, prediction.
+"""From a step map, noise and limits to a program: update, constraint projection, state feedback, prediction.
 
 All of it is written once as CasADi expressions with the parameters' values put in; structural zeros of the
 linearization, of the covariance and of the gains disappear by themselves.
@@ -184,9 +184,11 @@ class _Lowering:
         for k, (channel, _) in enumerate(self.system.sensor_channels):
             blocks.append(self._update(k, _plain(channel), state, x_fields, P_fields, block))
         if self.graph.nc:
-            moved = list(zip(x_fields[: self.graph.nd], self._put_back(), strict=True))
-            blocks.append(block("put_back", BlockRole.PROJECTION, "moves q onto the constraints", state, moved))
-        blocks.append(self._law(state, u_fields, block))
+            moved = list(zip(x_fields[: self.graph.nd], self._constraint_projection(), strict=True))
+            blocks.append(
+                block("constraint_projection", BlockRole.PROJECTION, "moves q onto the constraints", state, moved)
+            )
+        blocks.append(self._state_feedback(state, u_fields, block))
         inputs = [*state, *((f, self.u[i]) for i, f in enumerate(u_fields))]
         P = self.A @ self.P @ self.A.T + ca.sparsify(ca.SX(self.plant.noise.process))
         outputs = [*zip(x_fields, ca.vertsplit(self.after), strict=True), *zip(P_fields, self._lower(P), strict=True)]
@@ -225,16 +227,18 @@ class _Lowering:
         ]
         outputs = [*moved, *changed, (f"e_{channel}", error), (f"s_{channel}", S)]
         inputs, name = [*state, (f"z_{channel}", z)], f"update_{channel}"
-        return replace(block(name, BlockRole.UPDATE, f"takes in {channel}", inputs, outputs, guard), channel=k)
+        return replace(
+            block(name, BlockRole.UPDATE, f"updates the filter with {channel}", inputs, outputs, guard), channel=k
+        )
 
-    def _put_back(self) -> list[ca.SX]:
+    def _constraint_projection(self) -> list[ca.SX]:
         nq, nd = self.graph.nq, self.graph.nd
         h, J = self.graph.con(self.x[:nq])
         J = J[:, :nd]
         weight = solve_static(J @ J.T, h)
         return ca.vertsplit(self.x[:nd] - J.T @ weight)
 
-    def _law(self, state: Named, u_fields: list[str], block: MakeBlock) -> Block:
+    def _state_feedback(self, state: Named, u_fields: list[str], block: MakeBlock) -> Block:
         names, inputs = self.step.state_names, self.step.input_names
         xr = [(f"xr_{_plain(n)}", ca.SX.sym("xr")) for n in names]
         ur = [(f"ur_{_plain(n)}", ca.SX.sym("ur")) for n in inputs]
@@ -249,7 +253,9 @@ class _Lowering:
                 command[i] = ca.fmin(command[i], d.high)
         outputs = list(zip(u_fields, command, strict=True))
         given = [*state, *xr, *ur, *K]
-        return block("law", BlockRole.LAW, "u = u_ref - K (x - x_ref), within the limits", given, outputs)
+        return block(
+            "state_feedback", BlockRole.STATE_FEEDBACK, "u = u_ref - K (x - x_ref), within the limits", given, outputs
+        )
 
 
 def _places(fields: Sequence[Field]) -> dict[str, int]:

@@ -80,9 +80,9 @@ class Store:
 class BlockRole(Enum):
     """What a block does in a tick."""
 
-    UPDATE = "update"  # takes in one measurement channel
+    UPDATE = "update"  # filter update with one measurement channel
     PROJECTION = "projection"  # moves the estimate onto the constraints
-    LAW = "law"  # state feedback
+    STATE_FEEDBACK = "state_feedback"
     PREDICT = "predict"
 
 

@@ -46,8 +46,8 @@ int app(void) {
   const uint8_t *image = (const uint8_t *)sm_schedule_image; /* its first row */
   memcpy(c.row, image + (image[6] | image[7] << 8), sizeof c.row);
   count_begin();
-  (void)sm_measure(&c, (1U << SM_NZ) - 1U);
-  sm_law(&c);
+  (void)sm_update(&c, (1U << SM_NZ) - 1U);
+  sm_state_feedback(&c);
   sm_predict(&c);
   const uint32_t count = count_end();
   io_write(&count, sizeof count);

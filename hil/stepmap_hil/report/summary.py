@@ -32,7 +32,7 @@ class Series:
     estimate: Array  # x
     plan: Array  # u of the schedule
     command: Array
-    raw_command: Array  # what the law would make of the measurements themselves
+    raw_command: Array  # what the feedback would make of the measurements themselves
     latency_ms: Array
     jitter_ms: Array
     known: bool  # whether coordinates and truth are those of the plant, and not its estimate and what was measured

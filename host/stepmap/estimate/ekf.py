@@ -5,7 +5,8 @@ One belief or a batch of them: x is (..., nx) and P is (..., nx, nx), so a Monte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import InitVar, dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -53,19 +54,23 @@ class ExtendedKalmanFilter:
     """Filter with process noise Q (nx, nx) a step and measurement noise R (nz, nz) of the system's sensor channels.
 
     Channels are taken one after the other, so nothing is inverted; a full R is made diagonal first. ``gate`` is the
-    largest normalized innovation, in standard deviations, that is still believed. ``put_back`` moves q onto the
-    constraints after an update, by the least change. ``joseph`` uses the update that keeps P positive whatever the
-    gain.
+    largest normalized innovation, in standard deviations, that is still believed. ``constraint_projection``
+    moves q onto the constraints after an update, by the least change. ``joseph`` uses the update that keeps P positive
+    whatever the gain.
     """
 
     step: MechanicalMap
     process: Array
     measurement: Array
     gate: float | None = None
-    put_back: bool = True
+    constraint_projection: bool = True
     joseph: bool = False
+    put_back: InitVar[bool | None] = None  # the old name of constraint_projection, until the next release
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, put_back: bool | None) -> None:
+        if put_back is not None:
+            warnings.warn("put_back: call it constraint_projection", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "constraint_projection", put_back)
         if not isinstance(getattr(self.step, "system", None), System):
             raise ModelError(f"step: expected a step map of a mechanism, got {type(self.step).__name__}")
         channels = len(self.step.system.sensor_channels)
@@ -121,8 +126,8 @@ class ExtendedKalmanFilter:
         H = system.readings_slope(pose)
         error, H, variances = self._decorrelate(error, H, usable)
         x, P, innovation = self._sequential(x, P, error, H, variances, usable)
-        if self.put_back and system.constraints:
-            x = put_back(system, x, nd=len(system.dynamic))
+        if self.constraint_projection and system.constraints:
+            x = project(system, x, nd=len(system.dynamic))
         return Belief(x, P), innovation
 
     def _channels(self, z: ArrayLike, valid: ArrayLike | None) -> tuple[Array, Flags]:
@@ -178,7 +183,7 @@ class ExtendedKalmanFilter:
         return keep @ P @ np.swapaxes(keep, -1, -2) + variance * gain[..., :, None] * gain[..., None, :]
 
 
-def put_back(system: System, x: Array, nd: int, *, turns: int = 2) -> Array:
+def project(system: System, x: Array, nd: int, *, turns: int = 2) -> Array:
     """x with its dynamic coordinates moved onto the constraints by the least change; rho stays."""
     nq = len(system.coordinates)
     out = np.array(x)

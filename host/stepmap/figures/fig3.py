@@ -120,7 +120,7 @@ def errors(task: Task) -> Array:
     nominal, inputs = _nominal(midpoint, task.curve)
     model = midpoint if task.curve == "variational" else explicit
     sigma = _sigma(task.curve)
-    ekf = ExtendedKalmanFilter(model, np.diag(sigma**2), np.eye(4) * SIGMA_Z**2, put_back=False)
+    ekf = ExtendedKalmanFilter(model, np.diag(sigma**2), np.eye(4) * SIGMA_Z**2, constraint_projection=False)
     discrete: Callable[[Array], Array] = _exponential if task.curve == "expm" else np.asarray
     rng = np.random.default_rng([task.hertz, task.seed])
     belief = ekf.start(nominal[0] + _noise(rng, task.trials, sigma), ekf.process)

@@ -144,7 +144,7 @@ def _stepmap(
         sources,
         PEERS / "stepmap.c",
         folder / "empty.c",
-        ("sm_measure", "sm_law", "sm_predict") if what == "tick" else ("sm_predict",),
+        ("sm_update", "sm_state_feedback", "sm_predict") if what == "tick" else ("sm_predict",),
         raw[order].T.astype(KINDS[scalar]),
         check,
         {"ONLY_MAP": int(what == "map")},
@@ -153,8 +153,8 @@ def _stepmap(
 
 EMPTY = """
 #include "controller.h"
-uint32_t sm_measure(sm_controller *c, uint32_t valid) { (void)c; return valid; }
-void sm_law(sm_controller *c) { (void)c; }
+uint32_t sm_update(sm_controller *c, uint32_t valid) { (void)c; return valid; }
+void sm_state_feedback(sm_controller *c) { (void)c; }
 void sm_predict(sm_controller *c) { (void)c; }
 """
 
@@ -240,7 +240,7 @@ def matrix_tick(bench: Bench, scalar: Scalar, folder: Path) -> Kit:
     calls = [
         Call("model_step", function[0], ["x", "u"], ["next", "F"]),
         Call("model_readings", function[1], ["x"], ["h", "H"]),
-        Call("model_put_back", function[2], ["x"], ["q"]),
+        Call("model_project", function[2], ["x"], ["q"]),
     ]
     kit = _peer(bench, "tick", "matrix-ekf", scalar, folder, calls, records, nx + nx * nx + nu, check, text)
     return replace(kit, sources=[*kit.sources, PEERS / "matrix_ekf.c"])
@@ -262,7 +262,7 @@ PROTOTYPES = {
     "peer": "void peer(const peer_real *in, peer_real *out)",
     "model_step": "void model_step(const peer_real *x, const peer_real *u, peer_real *next, peer_real *F)",
     "model_readings": "void model_readings(const peer_real *x, peer_real *h, peer_real *H)",
-    "model_put_back": "void model_put_back(const peer_real *x, peer_real *q)",
+    "model_project": "void model_project(const peer_real *x, peer_real *q)",
 }
 
 

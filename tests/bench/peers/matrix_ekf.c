@@ -1,6 +1,6 @@
-/* A tick of an extended Kalman filter and a feedback law in the form of textbooks and of small filter libraries: every
+/* A tick of an extended Kalman filter and a state feedback in the form of textbooks and of small filter libraries: every
  * matrix dense, products by three loops, the innovation covariance inverted through its Cholesky factor. The model
- * (model_step with its linearization, model_readings, model_put_back) is CasADi's C. No gates.
+ * (model_step with its linearization, model_readings, model_project) is CasADi's C. No gates.
  *
  * It is a yardstick: written for this comparison, the way one writes it by hand. */
 #include <math.h>
@@ -123,7 +123,7 @@ static void update(real *x, real *P, const real *z) {
   }
 }
 
-static void law(const record *r, const real *x, real *u) {
+static void state_feedback(const record *r, const real *x, real *u) {
   for (int i = 0; i < NU; i++) {
     u[i] = r->u_ref[i];
     for (int j = 0; j < NX; j++) {
@@ -150,8 +150,8 @@ void peer(const real *in, real *out) {
   memcpy(x, r->x, sizeof x);
   memcpy(a->P, r->P, sizeof a->P);
   update(x, a->P, r->z);
-  model_put_back(x, moved);
+  model_project(x, moved);
   memcpy(x, moved, sizeof moved);
-  law(r, x, a->u);
+  state_feedback(r, x, a->u);
   predict(x, a->u, a->P, a->x);
 }

@@ -11,8 +11,8 @@ int app(void) {
     uint32_t taken = all;
     count_begin();
     if (!ONLY_MAP) {
-      taken = sm_measure(&c, all);
-      sm_law(&c);
+      taken = sm_update(&c, all);
+      sm_state_feedback(&c);
     }
     sm_predict(&c);
     const uint32_t count = count_end();

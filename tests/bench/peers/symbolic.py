@@ -66,7 +66,7 @@ def model_functions(plant: Plant, program: Program) -> list[ca.Function]:
     return [
         ca.Function("step", [x, u], ca.cse([ca.densify(after), ca.densify(A.T)])),
         ca.Function("readings", [x], ca.cse([ca.densify(h), ca.densify(H.T)])),
-        ca.Function("put_back", [x], [ca.vertcat(*values[: step.nd])]),
+        ca.Function("project", [x], [ca.vertcat(*values[: step.nd])]),
     ]
 
 
