@@ -19,7 +19,7 @@ from stepmap.toml.tables import Table
 from stepmap_codegen.emit import size
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.emit.header import emit_header
-from stepmap_codegen.emit.motors import Axis, emit_robot, read_axes, read_late
+from stepmap_codegen.emit.motors import Axis, emit_robot, read_axes, read_sensor_delay
 from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
@@ -73,7 +73,7 @@ class Controller:
     output: Output
     estimate: size.Estimate
     axes: Sequence[Axis]
-    late: float  # s, from a measurement to its arrival at the board
+    sensor_delay: float  # s, from a measurement to its arrival at the board
     map_error: Mapping[str, float]  # of each state: how far the map's Newton steps end from the converged step
     state_sizes: Mapping[str, float]  # how large each state became in the simulated runs
     pinned: PinnedFormats | None = None
@@ -95,7 +95,7 @@ class Controller:
             "controller.h": emit_header(self.program, self.formats, output),
             "controller.c": emit_source(self.program, self.formats, output),
             **emit_schedule(blob),
-            "robot.h": emit_robot(self.program, self.formats, self.output.scalar, self.axes, self.late),
+            "robot.h": emit_robot(self.program, self.formats, self.output.scalar, self.axes, self.sensor_delay),
             "signals.json": json.dumps(self.description(), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         }
         return {**{name: text.encode() for name, text in texts.items()}, "schedule.bin": blob}
@@ -204,10 +204,10 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if pinned is None else pinned.variances
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     robot = chosen.robot or Table("", {(): 1}, (), {})
-    axes, late = read_axes(robot, program), read_late(robot, program)
+    axes, delay = read_axes(robot, program), read_sensor_delay(robot, program)
     names, sizes = plant.step.state_names, ranges.sizes[program.of(Role.STATE)]
     off, large = (dict(zip(names, map(float, values), strict=True)) for values in (recording.map_error, sizes))
-    parts = (plant, program, formats, made, output, estimate, axes, late, off, large, pinned)
+    parts = (plant, program, formats, made, output, estimate, axes, delay, off, large, pinned)
     return Design(*parts, recording=recording, ranges=ranges)
 
 

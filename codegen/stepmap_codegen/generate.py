@@ -28,7 +28,8 @@ from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.ranges import require_declared
 
 NAME = "generate"
-KEYS = ("scalar", "word", "newton", "form", "precision", "board", "room", "formats")
+KEYS = ("scalar", "word", "newton", "form", "precision", "board", "headroom", "formats")
+RENAMED = {"room": "headroom"}
 FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *SCHEDULE)
 MAX_HEADROOM = 1024.0
 FORMS = ("auto", *(form.value for form in Form))
@@ -51,6 +52,7 @@ def read_choices(file: Path) -> Choices:
 def choices_in(root: Table) -> Choices:
     """The table [codegen] of a job's outermost table; raises JobError with the line of what is wrong."""
     table = root.table("codegen")
+    table = table.renamed(RENAMED)
     table.only(KEYS)
     usual = Options()
     word = table.whole("word", usual.word)
@@ -62,9 +64,9 @@ def choices_in(root: Table) -> Choices:
         raise table.error(f"must be 1 to 10 iterations, got {newton}", "newton")
     if precision is not None and not precision > 0:
         raise table.error(f"must be positive, got {precision:g}", "precision")
-    headroom = table.number("room", usual.headroom)
+    headroom = table.number("headroom", usual.headroom)
     if not 1 <= headroom <= MAX_HEADROOM:
-        raise table.error(f"must be 1 to {MAX_HEADROOM:g} times what ranges ask for, got {headroom:g}", "room")
+        raise table.error(f"must be 1 to {MAX_HEADROOM:g} times what ranges ask for, got {headroom:g}", "headroom")
     pinned, files = _read_formats(table)
     form = table.choice("form", FORMS, "auto")
     board = table.choice("board", list(boards.catalog())) if "board" in table else None

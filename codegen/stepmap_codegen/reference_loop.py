@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stepmap_codegen import Controller, Role, encode
-from stepmap_codegen.emit.motors import ahead
+from stepmap_codegen.emit.motors import delay_samples
 from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.model.program import BlockRole
 
@@ -33,7 +33,9 @@ class ReferenceLoop:
             for k, i in enumerate(self.commands)
         ]
         self.applied = [self._first(i) for i in self.commands]
-        self.input_history = [list(self.applied) for _ in range(ahead(controller.late, self.program.period))]
+        self.input_history = [
+            list(self.applied) for _ in range(delay_samples(controller.sensor_delay, self.program.period))
+        ]
         self.tick = 0
 
     def step(self, valid: int, raw: Sequence[int], *, follow: bool, running: bool) -> tuple[list[int], list[int], int]:

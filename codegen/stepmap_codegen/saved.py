@@ -30,7 +30,7 @@ from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.signals import Signal
 
 FILE = "controller.npz"
-FORMAT = "stepmap-saved-controller-2"
+FORMAT = "stepmap-saved-controller-3"
 ARRAYS = ("gains", "start", "measurements", "row", "variances")
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
@@ -49,7 +49,7 @@ def pack(made: Controller) -> bytes:
         "signals": [asdict(signal) for signal in out.signals],
         "estimate": asdict(made.estimate),
         "axes": [asdict(axis) for axis in made.axes],
-        "late": made.late,
+        "sensor_delay": made.sensor_delay,
         "map_error": dict(made.map_error),
         "state_sizes": dict(made.state_sizes),
     }
@@ -97,7 +97,7 @@ def _controller(
         output=Output(scalar, form, document["digest"], arrays["start"], test, listed, arrays["variances"]),
         estimate=Estimate(**document["estimate"]),
         axes=[Axis(**axis) for axis in document["axes"]],
-        late=document["late"],
+        sensor_delay=document["sensor_delay"],
         map_error=document["map_error"],
         state_sizes=document["state_sizes"],
         pinned=pinned,

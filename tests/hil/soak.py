@@ -62,7 +62,7 @@ def resident() -> int:
 
 def main(ticks: int = HOUR, seed: int = 1) -> int:
     usual, rng, total = rig(), np.random.default_rng(seed), hashlib.sha256()
-    made = replace(usual, settings=replace(usual.settings, substeps=4, jitter=0.0, latency=0.0))
+    made = replace(usual, settings=replace(usual.settings, io_cycles=4, jitter=0.0, latency=0.0))
     words = SignalCodec.parse(made.controller.description())
     done, runs, ended, board_memory, begun = 0, 0, 0, 0, time.monotonic()
     noise = made.job.noise

@@ -271,7 +271,8 @@ def test_a_latency_that_the_board_does_not_know_of_is_named() -> None:
     run = replace(closed(), stop=Stop("stopped", "gated", 3.0), suspects=[])
     diagnose(solution()[1], run, Circumstances("lockstep", "simulated", "gaussian", "native", late=0.07))
     assert (
-        run.suspects[0] == "measurements are 70 ms old, and the board takes 0 ms; set late = 0.07 in [board] of the job"
+        run.suspects[0]
+        == "measurements are 70 ms old, and the board takes 0 ms; set sensor_delay = 0.07 in [board] of the job"
     )
 
 

@@ -21,7 +21,7 @@ def late_job(folder: Path, *, known: float, actual: float, job: Path = JOB) -> P
     text += "\n[bench]\n" * ("[bench]" not in text)
     text = text.replace("[bench]", f"[bench]\nlatency = {actual}", 1)
     file = folder / f"late_{round(1e3 * known)}.toml"
-    file.write_text(f"{text}\n[board]\nlate = {known}\n")
+    file.write_text(f"{text}\n[board]\nsensor_delay = {known}\n")
     return file
 
 

@@ -35,8 +35,8 @@ def test_what_the_main_job_says() -> None:
 @pytest.mark.parametrize(
     ("table", "line", "told"),
     [
-        ("bench", "substeps = 0", "bench.substeps: must be 1 to 100"),
-        ("bench", "substeps = 1.5", "bench.substeps: expected a whole number"),
+        ("bench", "io_cycles = 0", "bench.io_cycles: must be 1 to 100"),
+        ("bench", "io_cycles = 1.5", "bench.io_cycles: expected a whole number"),
         ("bench", "jitter = -0.001", "bench.jitter: must be at least 0 s"),
         ("bench", "jitter = 1e300", "bench.jitter: must be 0 to 1 s"),
         ("bench", "jitter = nan", "bench.jitter: must be finite"),
@@ -46,14 +46,26 @@ def test_what_the_main_job_says() -> None:
         ("bench.plant", "step = 1e-300", "bench.plant.step: must be 1e-05 to 1 s"),
         ("bench.plant", "step = -1", "bench.plant.step: must be 1e-05 to 1 s"),
         ("bench.plant", "step = inf", "bench.plant.step: must be finite"),
-        ("bench.plant.motor", "lag = 0", "bench.plant.motor.lag: must be 0.001 to 1000, got 0"),
-        ("bench.plant.motor", "lag = -1", "bench.plant.motor.lag: must be 0.001 to 1000"),
-        ("bench.plant.motor", "strength = -0.9", "bench.plant.motor.strength: must be 0.001 to 1000"),
+        (
+            "bench.plant.motor",
+            "time_constant_factor = 0",
+            "bench.plant.motor.time_constant_factor: must be 0.001 to 1000, got 0",
+        ),
+        (
+            "bench.plant.motor",
+            "time_constant_factor = -1",
+            "bench.plant.motor.time_constant_factor: must be 0.001 to 1000",
+        ),
+        ("bench.plant.motor", "gain_factor = -0.9", "bench.plant.motor.gain_factor: must be 0.001 to 1000"),
         ("bench.plant.motor", "backlash = -0.1", "bench.plant.motor.backlash: must be at least 0"),
         ("bench.plant.motor", "zero = 1e300", "bench.plant.motor.zero: expected a whole number"),
         ("bench.plant.motor", "zero = 1.5", "bench.plant.motor.zero: expected a whole number"),
         ("bench.plant.motor", "zero = 2147483648", "bench.plant.motor.zero: must be what an encoder of 32 bits"),
-        ("bench.plant.motor", "lags = 1", "bench.plant.motor.lags: no key is called 'lags'; did you mean 'lag'"),
+        (
+            "bench.plant.motor",
+            "gain_facto = 1",
+            "bench.plant.motor.gain_facto: no key is called 'gain_facto'; did you mean 'gain_factor'",
+        ),
         ("bench.plant.start", "xm = 1e300", "bench.plant.start.xm: must be -1000 to 1000"),
         ("bench.plant.start", 'xm = "a"', "bench.plant.start.xm: expected a number"),
         ("bench.plant.start", "xn = 1", "bench.plant.start.xn: no coordinate is called 'xn'"),
@@ -79,9 +91,9 @@ def test_mistakes_name_the_line(table: str, line: str, told: str, tmp_path: Path
 
 def test_the_command_refuses_with_2(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
-    file.write_text(JOB.read_text().replace("lag = 1.3 ", "lag = 0 "))
+    file.write_text(JOB.read_text().replace("time_constant_factor = 1.3 ", "time_constant_factor = 0 "))
     words = [sys.executable, "-m", "stepmap.cli", "bench", str(file), "--build", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
-    assert "bench.plant.motor.lag: must be 0.001 to 1000, got 0" in done.stderr
+    assert "bench.plant.motor.time_constant_factor: must be 0.001 to 1000, got 0" in done.stderr
     assert "Traceback" not in done.stderr

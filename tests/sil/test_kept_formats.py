@@ -66,7 +66,7 @@ def _load(text: str, folder: Path) -> tuple[jobs.Job, generation.Choices]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the formats of the main job, and of one that left room."""
     place = tmp_path_factory.mktemp("kept")
-    for name, codegen in (("first", FIRST), ("roomy", f"{FIRST}room = 4\n")):
+    for name, codegen in (("first", FIRST), ("roomy", f"{FIRST}headroom = 4\n")):
         text = made(TEXT, codegen, place).formats_file()
         assert text is not None
         (place / f"{name}.json").write_text(text)
@@ -146,7 +146,7 @@ def test_a_line_that_does_not_fit_has_its_block(folder: Path) -> None:
 
 def test_room_holds_what_is_tuned_later(folder: Path) -> None:
     """Four times the ranges: two bits, and what was refused above."""
-    first, roomy = made(TEXT, FIRST, folder), made(TEXT, f"{FIRST}room = 4\n", folder)
+    first, roomy = made(TEXT, FIRST, folder), made(TEXT, f"{FIRST}headroom = 4\n", folder)
     now = made(times(1.3), with_formats("roomy"), folder)
     assert now.digest == roomy.digest != first.digest
     assert first.formats is not None

@@ -306,7 +306,7 @@ def test_floating_point(job: Path, scalar: str) -> None:
 def test_how_late_measurements_are(there: Path) -> None:
     """The motors are told, and nothing else changes."""
     before = {name: Path("code", name).read_bytes() for name in FILES}
-    edit("try.toml", "[noise]", "[board]\nlate = 0.012\n[noise]")(there)
+    edit("try.toml", "[noise]", "[board]\nsensor_delay = 0.012\n[noise]")(there)
     assert generate("try.toml", "--out", "code").exit_code == 0
     changed = {name for name in FILES if Path("code", name).read_bytes() != before[name]}
     assert changed == {"robot.h"}
@@ -314,23 +314,26 @@ def test_how_late_measurements_are(there: Path) -> None:
     assert b"#define SM_SENSOR_DELAY_US 0 " in before["robot.h"]
 
 
-@pytest.mark.parametrize(("late", "ahead"), [(0.0, 0), (0.0249, 0), (0.0251, 1), (0.05, 1), (0.0749, 1), (0.08, 2)])
-def test_how_far_the_law_looks_ahead(there: Path, late: float, ahead: int) -> None:
+@pytest.mark.parametrize(("delay", "samples"), [(0.0, 0), (0.0249, 0), (0.0251, 1), (0.05, 1), (0.0749, 1), (0.08, 2)])
+def test_how_many_samples_the_delay_has(there: Path, delay: float, samples: int) -> None:
     """Whole periods of 50 ms; the motors make up for the rest."""
-    edit("try.toml", "[noise]", f"[board]\nlate = {late}\n[noise]")(there)
+    edit("try.toml", "[noise]", f"[board]\nsensor_delay = {delay}\n[noise]")(there)
     assert generate("try.toml", "--out", "code").exit_code == 0
-    assert f"#define SM_DELAY_SAMPLES {ahead} " in Path("code/robot.h").read_text()
+    assert f"#define SM_DELAY_SAMPLES {samples} " in Path("code/robot.h").read_text()
 
 
 @pytest.mark.parametrize(
     ("key", "message"),
     [
         (
-            "late = -0.001",
-            "board.late: must be from 0 to 0.08 s, which the board can make up for, got -0.001",
+            "sensor_delay = -0.001",
+            "board.sensor_delay: must be from 0 to 0.08 s, which the board can compensate, got -0.001",
         ),
-        ("late = 0.081", "board.late: must be from 0 to 0.08 s, which the board can make up for, got 0.081"),
-        ("lat = 0.01", "board.lat: no key is called 'lat'; did you mean 'late'?"),
+        (
+            "sensor_delay = 0.081",
+            "board.sensor_delay: must be from 0 to 0.08 s, which the board can compensate, got 0.081",
+        ),
+        ("sensor_dela = 0.01", "board.sensor_dela: no key is called 'sensor_dela'; did you mean 'sensor_delay'?"),
     ],
 )
 def test_wrong_values_of_the_board_have_a_line(there: Path, key: str, message: str) -> None:
@@ -352,7 +355,7 @@ def test_wrong_values_of_the_board_have_a_line(there: Path, key: str, message: s
         ("\nscalar = 'float16'", 3, "codegen.scalar: no choice is called 'float16'; did you mean 'float64'?"),
         ('form = "row"', 2, "codegen.form: no choice is called 'row'; did you mean 'rows'?"),
         ('board = "stm32f103"', 2, "codegen.board: no choice is called 'stm32f103'; did you mean 'stm32f100'?"),
-        ("room = 0.5", 2, "codegen.room: must be 1 to 1024 times what ranges ask for, got 0.5"),
+        ("headroom = 0.5", 2, "codegen.headroom: must be 1 to 1024 times what ranges ask for, got 0.5"),
         ("formats = 3", 2, "codegen.formats: expected a text, got 3"),
         ("words = 32", 2, "codegen.words: no key is called 'words'; did you mean 'word'?"),
     ],

@@ -307,10 +307,10 @@ def test_a_guess_that_leads_nowhere_says_so(tmp_path: Path) -> None:
 
 def test_the_tables_of_later_stages_are_read_from_the_loaded_job(tmp_path: Path) -> None:
     """The file is read once: with its lines, and its content as it was."""
-    job = load(tmp_path, GOOD + "[codegen]\nword = 24\n[bench]\nsubsteps = 0\n")
+    job = load(tmp_path, GOOD + "[codegen]\nword = 24\n[bench]\nio_cycles = 0\n")
     (tmp_path / "try.toml").unlink()
-    assert job.root.source == (GOOD + "[codegen]\nword = 24\n[bench]\nsubsteps = 0\n").encode()
+    assert job.root.source == (GOOD + "[codegen]\nword = 24\n[bench]\nio_cycles = 0\n").encode()
     assert choices_in(job.root).options.word == 24
-    with pytest.raises(sm.JobError, match=r"bench\.substeps: must be 1 to 100") as caught:
+    with pytest.raises(sm.JobError, match=r"bench\.io_cycles: must be 1 to 100") as caught:
         settings_in(job.root)
     assert caught.value.line == GOOD.count("\n") + 4

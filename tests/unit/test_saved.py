@@ -39,7 +39,7 @@ def test_it_is_the_same(name: str, scalar: Scalar, tmp_path: Path) -> None:
     assert loaded.files() == designed.files()
     assert loaded.formats_file() == designed.formats_file()
     assert (loaded.program, loaded.formats) == (designed.program, designed.formats)
-    assert (loaded.axes, loaded.late, loaded.digest) == (designed.axes, designed.late, designed.digest)
+    assert (loaded.axes, loaded.sensor_delay, loaded.digest) == (designed.axes, designed.sensor_delay, designed.digest)
     np.testing.assert_array_equal(loaded.plant.gains, designed.plant.gains)
     np.testing.assert_array_equal(loaded.output.start, designed.output.start)
     np.testing.assert_array_equal(loaded.schedule.rows, designed.schedule.rows)

@@ -14,30 +14,33 @@ from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.program import Field, Program, Role
 from stepmap_codegen.model.scalar import Scalar
 
-MOST_LATE = 0.08  # s; to the firmware's supervisor measurements of 0.1 s are stale
-MOST_AHEAD = 3  # periods; each costs a board one more prediction a tick
-KEYS = ("axes", "late")  # of [board]
+MAX_DELAY = 0.08  # s; to the firmware's supervisor measurements of 0.1 s are stale
+MAX_DELAY_SAMPLES = 3  # each costs a board one more prediction per tick
+KEYS = ("axes", "sensor_delay")  # of [board]
+RENAMED = {"late": "sensor_delay"}
+RENAMED_OF_AXES = {"lag": "time_constant", "stiffness": "bandwidth", "following": "following_limit"}
 LARGEST = 1e9  # of what is said of an axis
 MS = 1.024  # the motor loop's unit of time [ms]
 SHIFT = 17
-UNIT = 2**SHIFT / 256  # effort a Q8 count
+UNIT = 2**SHIFT / 256  # effort per Q8 count
 
 
 @dataclass(frozen=True)
 class Axis:
     """A motor: for positions all but the last, for forces the last alone."""
 
-    counts_per_unit: float = 20000.0  # encoder counts a unit of the command
+    counts_per_unit: float = 20000.0  # encoder counts per unit of the command
     speed: float = 2.0  # largest speed of the command, units/s
     top_speed: float = 3.0  # of the motor at full effort, units/s
-    lag: float = 0.03  # s, of the motor's speed behind its effort
-    stiffness: float = 80.0  # 1/s: how fast the loop takes back an error
-    following: float = 0.025  # units that the motor may be behind its target
-    effort_per_unit: float = 5.0  # per mille a unit of a force
+    time_constant: float = 0.03  # s, of the motor's speed after a step of its effort
+    bandwidth: float = 80.0  # rad/s, of the position loop
+    following_limit: float = 0.025  # units, largest following error
+    effort_per_unit: float = 5.0  # per mille per unit of a force
 
 
 def read_axes(table: Table, program: Program) -> list[Axis]:
     """Axes of the commands, in their order, from the table [board]; raises JobError with the line of what is wrong."""
+    table = table.renamed(RENAMED)
     table.only(KEYS, "key")
     commands = [program.fields[i] for i in program.of(Role.COMMAND)]
     inner = table.table("axes")
@@ -45,7 +48,7 @@ def read_axes(table: Table, program: Program) -> list[Axis]:
     inner.only(names, "command")
     made = []
     for name in names:
-        entry = inner.table(name)
+        entry = inner.table(name).renamed(RENAMED_OF_AXES)
         entry.only([field.name for field in fields(Axis)])
         values = {key: entry.number(key) for key in entry}
         for key, value in values.items():
@@ -55,18 +58,21 @@ def read_axes(table: Table, program: Program) -> list[Axis]:
     return made
 
 
-def read_late(table: Table, program: Program) -> float:
-    """Seconds from a measurement to its arrival at the board, ``late`` of the table [board]; raises JobError."""
-    late = table.number("late", 0.0)
-    most = min(MOST_LATE, (MOST_AHEAD + 0.5) * program.period)
-    if not 0 <= late <= most:
-        raise table.error(f"must be from 0 to {most:.4g} s, which the board can make up for, got {late:g}", "late")
-    return late
+def read_sensor_delay(table: Table, program: Program) -> float:
+    """Seconds from a measurement to its arrival at the board, ``sensor_delay`` of [board]; raises JobError."""
+    table = table.renamed(RENAMED)
+    delay = table.number("sensor_delay", 0.0)
+    most = min(MAX_DELAY, (MAX_DELAY_SAMPLES + 0.5) * program.period)
+    if not 0 <= delay <= most:
+        raise table.error(
+            f"must be from 0 to {most:.4g} s, which the board can compensate, got {delay:g}", "sensor_delay"
+        )
+    return delay
 
 
-def ahead(late: float, period: float) -> int:
-    """Whole periods that measurements are old by: so far ahead of them the law looks. Motors make up for the rest."""
-    return math.floor(late / period + 0.5)
+def delay_samples(delay: float, period: float) -> int:
+    """Whole periods in a sensor delay, which the prediction compensates. Motors make up for the rest."""
+    return math.floor(delay / period + 0.5)
 
 
 def _name(command: Field) -> str:
@@ -74,10 +80,10 @@ def _name(command: Field) -> str:
 
 
 def gains(axis: Axis) -> dict[str, int]:
-    """Gains of sm_motor for a motor with a lag: two equal poles near ``stiffness``, and feed-forward of its inverse."""
-    gain = 1000.0 / (axis.top_speed * axis.counts_per_unit / 1000.0)  # per mille a (count/ms) of steady speed
-    lag = axis.lag * 1000.0  # ms
-    pole = axis.stiffness / 1000.0  # 1/ms
+    """Gains of sm_motor for a motor with a lag: two equal poles near ``bandwidth``, and feed-forward of its inverse."""
+    gain = 1000.0 / (axis.top_speed * axis.counts_per_unit / 1000.0)  # per mille per (count/ms) of steady speed
+    lag = axis.time_constant * 1000.0  # ms
+    pole = axis.bandwidth / 1000.0  # 1/ms
     kp = pole**2 * lag * gain
     kd = max((2 * pole * lag - 1) * gain, 0.0)
     ka = max(lag * gain - 4 * kd, 0.0)
@@ -91,7 +97,7 @@ def gains(axis: Axis) -> dict[str, int]:
 
 
 def emit_robot(
-    program: Program, formats: Formats | None, scalar: Scalar, axes: Sequence[Axis], late: float = 0.0
+    program: Program, formats: Formats | None, scalar: Scalar, axes: Sequence[Axis], delay: float = 0.0
 ) -> str:
     """robot.h"""
     commands = [program.fields[i] for i in program.of(Role.COMMAND)]
@@ -103,8 +109,8 @@ def emit_robot(
         "#define SM_ROBOT_H",
         "",
         f"#define SM_AXES {len(used)}",
-        f"#define SM_SENSOR_DELAY_US {round(late * 1e6)} /* from a measurement to its arrival */",
-        f"#define SM_DELAY_SAMPLES {ahead(late, program.period)} /* the same in whole periods */",
+        f"#define SM_SENSOR_DELAY_US {round(delay * 1e6)} /* from a measurement to its arrival */",
+        f"#define SM_DELAY_SAMPLES {delay_samples(delay, program.period)} /* the same in whole periods */",
         "",
     ]
     scales, shifts, steps = [], [], []
@@ -170,7 +176,7 @@ def _config(command: Field, axis: Axis, period: float) -> list[str]:
         "integral_limit": 1000,
         "effort_limit": 1000,
         "slew_limit": 200,
-        "following_limit": round(256 * axis.following * axis.counts_per_unit),
+        "following_limit": round(256 * axis.following_limit * axis.counts_per_unit),
         "following_time_us": 50000,
         "speed_limit": max(round(3 * axis.top_speed * axis.counts_per_unit * MS / 1000), 1),
     }

@@ -159,8 +159,8 @@ def require_fit(pinned: PinnedFormats, program: Program, ranges: Ranges) -> None
         others = f"; {len(found) - 1} more do not fit" if len(found) > 1 else ""
         raise RangeError(
             f"{worst.what} reaches {worst.size:.4g}: with margin and rounding, {worst.excess:.3g} times the "
-            f"±{worst.top:.4g} that {pinned.source} has for it{others}{shown}. Change the job less, or {ANEW}; room in "
-            "[codegen] makes formats that hold more of what is tuned later",
+            f"±{worst.top:.4g} that {pinned.source} has for it{others}{shown}. Change the job less, or {ANEW}; "
+            "headroom in [codegen] makes formats that hold more of what is tuned later",
             signal=worst.what,
             value=worst.size,
             format=f"±{worst.top:.4g}",

@@ -156,7 +156,7 @@ class EmulatedRobot:
     def _turn_encoders(self) -> None:
         """Shows what motors have turned, no more of it than they can in the time since the last call."""
         seconds = min(time.monotonic() - self._shown_at, STEP)
-        fastest = max(1.0, self._settings.plant.motor.strength)
+        fastest = max(1.0, self._settings.plant.motor.gain_factor)
         for k, (axis, count) in enumerate(zip(self.controller.axes, self._counts(), strict=False)):
             most = int(fastest * axis.top_speed * axis.counts_per_unit * seconds)
             shown = int(self._pins[1 + MOTORS + k])

@@ -198,7 +198,7 @@ class RobotRun(RunSequencer):
         for row in rows:
             outside = self.workspace.violation(np.asarray(row.coordinates))
             if outside is not None:
-                return f"the robot left its room: {outside}"
+                return f"the robot left its workspace: {outside}"
             if watch is not None and not watch(row):
                 return STOPPED
         return ""

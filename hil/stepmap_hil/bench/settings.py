@@ -23,7 +23,7 @@ class BenchSettings:
     """How a job is tried out."""
 
     sensor: str = "gaussian"
-    substeps: int = 8  # I/O cycles with the motors per tick
+    io_cycles: int = 8  # I/O cycles with the motors per tick
     jitter: float = 0.0  # s, how late frames come; in lock-step
     latency: float | None = None  # s, how late they always come; None: as the board believes
     plant: PlantErrors = field(default_factory=PlantErrors)
@@ -36,16 +36,16 @@ def read_settings(file: Path) -> BenchSettings:
 
 def settings_in(root: Table) -> BenchSettings:
     """The table [bench] of a job's outermost table; raises JobError with the line of what is wrong."""
-    table = root.table("bench")
-    table.only(("sensor", "substeps", "jitter", "latency", "plant"))
+    table = root.table("bench").renamed({"substeps": "io_cycles"})
+    table.only(("sensor", "io_cycles", "jitter", "latency", "plant"))
     usual = BenchSettings()
-    substeps = table.whole("substeps", usual.substeps)
-    if not 1 <= substeps <= 100:
-        raise table.error(f"must be 1 to 100 per tick, got {substeps}", "substeps")
+    io_cycles = table.whole("io_cycles", usual.io_cycles)
+    if not 1 <= io_cycles <= 100:
+        raise table.error(f"must be 1 to 100 per tick, got {io_cycles}", "io_cycles")
     jitter = _within(table, "jitter", usual.jitter, 0.0, 1.0, "s")
     sensor = table.choice("sensor", sensors.names(), usual.sensor)
     latency = _within(table, "latency", 0.0, 0.0, 1.0, "s") if "latency" in table else None
-    return BenchSettings(sensor, substeps, jitter, latency, _plant(table.table("plant"), root.table("system")))
+    return BenchSettings(sensor, io_cycles, jitter, latency, _plant(table.table("plant"), root.table("system")))
 
 
 def _plant(table: Table, system: Table) -> PlantErrors:
@@ -68,14 +68,15 @@ def _plant(table: Table, system: Table) -> PlantErrors:
 
 
 def _motor(table: Table) -> MotorErrors:
+    table = table.renamed({"lag": "time_constant_factor", "strength": "gain_factor"})
     table.only([entry.name for entry in fields(MotorErrors)])
     usual = MotorErrors()
     zero = table.whole("zero", usual.zero)
     if not -(2**31) <= zero < 2**31:
         raise table.error(f"must be what an encoder of 32 bits can say, got {shown(zero)}", "zero")
     return MotorErrors(
-        lag=_within(table, "lag", usual.lag, 1e-3, 1e3),
-        strength=_within(table, "strength", usual.strength, 1e-3, 1e3),
+        time_constant_factor=_within(table, "time_constant_factor", usual.time_constant_factor, 1e-3, 1e3),
+        gain_factor=_within(table, "gain_factor", usual.gain_factor, 1e-3, 1e3),
         backlash=_within(table, "backlash", usual.backlash, 0.0, SIZE),
         zero=zero,
     )

@@ -82,12 +82,12 @@ class Setup:
         if CLOCKS[self.mode].real_time or not self.settings.jitter > 0:
             return None
         period = self.controller.program.period
-        return FrameDelay(self.settings.jitter, period / self.settings.substeps, period, self.seed)
+        return FrameDelay(self.settings.jitter, period / self.settings.io_cycles, period, self.seed)
 
     @property
     def latency(self) -> float:
         """By which all frames are late [s]."""
-        return self.controller.late if self.settings.latency is None else self.settings.latency
+        return self.controller.sensor_delay if self.settings.latency is None else self.settings.latency
 
     @property
     def planned(self) -> int:
@@ -102,8 +102,8 @@ class Setup:
             sensor=self.settings.sensor,
             board=self.firmware.board,
             port=self.port is not None,
-            believed_late=self.controller.late,
-            late=self.controller.late if self.rig.real else self.latency,
+            believed_late=self.controller.sensor_delay,
+            late=self.controller.sensor_delay if self.rig.real else self.latency,
             faults=faults,
             errors=self.settings.plant,
         )

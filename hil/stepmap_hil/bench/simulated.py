@@ -52,8 +52,8 @@ class Bench(RunSequencer):
         super().__init__(setup, opened.link, run, options=self.clock.options, recorder=recorder, listener=listener)
         self.plant, self.sensor, self.board, self.injector = opened.plant, opened.sensor, opened.board, opened.injector
         self.reader = FrameReader(self.sensor, in_thread=self.clock.real_time)
-        self.substeps, self.frame_delay, self.latency = setup.settings.substeps, setup.frame_delay(), setup.latency
-        self.motors = MotorExchange(self.session, self.plant, self.period / self.substeps, self.injector)
+        self.io_cycles, self.frame_delay, self.latency = setup.settings.io_cycles, setup.frame_delay(), setup.latency
+        self.motors = MotorExchange(self.session, self.plant, self.period / self.io_cycles, self.injector)
         self.started: float | None = None
         self.last: Row | None = None
         self.silent_ticks = 0  # in a row, without telemetry
@@ -193,7 +193,7 @@ class Bench(RunSequencer):
             self._measure(running)
             return True
 
-        left = self.substeps
+        left = self.io_cycles
         while left > 0:
             self._measure(running)
             left -= self.clock.pass_cycles(self.motors, left, serve_frames)

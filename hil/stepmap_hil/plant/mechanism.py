@@ -34,7 +34,8 @@ class PlantErrors:
         if motors:
             m = self.motor
             texts.append(
-                f"motors with {m.lag:g} times the lag, {m.strength:g} times the speed, {m.backlash:g} m of play"
+                f"motors with {m.time_constant_factor:g} times the time constant, {m.gain_factor:g} times the gain, "
+                f"{m.backlash:g} m of backlash"
             )
         return texts
 

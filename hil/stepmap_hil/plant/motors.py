@@ -12,14 +12,14 @@ from stepmap_codegen.emit.motors import Axis
 class MotorErrors:
     """What the firmware does not know about a motor."""
 
-    lag: float = 1.3  # times the lag its gains were made for
-    strength: float = 0.9  # times its top speed
+    time_constant_factor: float = 1.3  # times the time constant that its gains were made for
+    gain_factor: float = 0.9  # times its top speed
     backlash: float = 0.0005  # units between encoder and load
     zero: int = 12345  # counts at the start: encoders know differences only
 
 
 class Motor:
-    """A position axis: effort to speed with a lag, speed to position, and a gear with play behind the encoder."""
+    """A position axis: effort to speed with a lag, speed to position, and a gear with backlash behind the encoder."""
 
     def __init__(self, axis: Axis, errors: MotorErrors, position: float) -> None:
         self.axis, self.errors = axis, errors
@@ -38,10 +38,10 @@ class Motor:
         if self.stuck:
             self.speed = 0.0
             return self.load
-        wanted = self.errors.strength * self.axis.top_speed * max(-1.0, min(1.0, effort / 1000.0))
-        decay = math.exp(-seconds / (self.errors.lag * self.axis.lag))
+        wanted = self.errors.gain_factor * self.axis.top_speed * max(-1.0, min(1.0, effort / 1000.0))
+        decay = math.exp(-seconds / (self.errors.time_constant_factor * self.axis.time_constant))
         before, self.speed = self.speed, wanted + (self.speed - wanted) * decay
         self.position += 0.5 * (before + self.speed) * seconds
-        play = 0.5 * self.errors.backlash
-        self.load = max(self.position - play, min(self.position + play, self.load))
+        half = 0.5 * self.errors.backlash
+        self.load = max(self.position - half, min(self.position + half, self.load))
         return self.load

@@ -230,7 +230,7 @@ class Workspace:
                 at, value = outside[0] * controller.program.period, plan[outside[0], index]
                 raise self.rig.error(
                     f"limits.{name}: the plan goes to {value:.3f} at {at:.2f} s, and the limits are {low:g} to "
-                    f"{high:g}: plan a smaller motion, or make room"
+                    f"{high:g}: plan a smaller motion, or widen the limits"
                 )
 
     def violation(self, coordinates: Array) -> str | None:

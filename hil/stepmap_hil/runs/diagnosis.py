@@ -188,7 +188,7 @@ class Diagnosis:
         found = []
         first = len(step.system.inputs)  # forces come before positions
         for k, coordinate in enumerate(step.system.kinematic):
-            limit = self.controller.axes[first + k].following
+            limit = self.controller.axes[first + k].following_limit
             off = self.row.command[first + k] * 2.0 ** -fraction[first + k] - self.row.coordinates[step.nd + k]
             found.append((abs(off) / limit, f"{coordinate.name} {1e3 * off:+.1f} mm from its command", limit))
         if not found:
@@ -274,7 +274,7 @@ def _latency(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:
         yield Suspect(
             80,
             f"measurements are {1e3 * how.late:.0f} ms old, and the board takes {1e3 * how.believed_late:.0f} ms; "
-            f"set late = {how.late:g} in [board] of the job",
+            f"set sensor_delay = {how.late:g} in [board] of the job",
         )
 
 

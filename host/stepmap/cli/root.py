@@ -19,6 +19,7 @@ from stepmap.cli.signals import Ending
 from stepmap.cli.usage import complaint
 from stepmap.errors import StepmapError
 from stepmap.text import nearest_word
+from stepmap.toml.tables import RenamedKeyWarning
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130  # what typer makes of Ctrl-C
@@ -131,5 +132,5 @@ def _complain(text: str) -> None:
         complain(text)
 
 
-def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    complain(str(message), kind="warning")
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    complain(str(message), kind="hint" if issubclass(category, RenamedKeyWarning) else "warning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -29,6 +30,13 @@ KINDS: dict[type, str] = {
     list: "a list",
     dict: "a table",
 }
+
+
+class RenamedKeyWarning(FutureWarning):
+    """A key by the name it had in the last release; the text has the file, the line and the new name."""
+
+
+_told: dict[Any, Any] = {}  # so that a table that is read twice warns once, as ``warnings`` keeps it
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -76,6 +84,22 @@ class Table:
         """Raises where a key is missing."""
         if name not in self.entries:
             raise self.error(f"{name!r} is missing: {why}")
+
+    def renamed(self, new_of: Mapping[str, str]) -> Table:
+        """The table with old names of keys replaced by new ones, each with a warning; raises where both are given."""
+        entries, lines = dict(self.entries), dict(self.lines)
+        for old, new in new_of.items():
+            if old not in entries:
+                continue
+            if new in entries:
+                raise self.error(f"give {new!r} alone: it is the new name of {old!r}, and both are here", old)
+            said = self.error(f"is called {new!r} now; the next release does not take {old!r} any more", old)
+            warnings.warn_explicit(str(said), RenamedKeyWarning, self.file, said.line or 0, registry=_told)
+            entries[new] = entries.pop(old)
+            for path, line in self.lines.items():
+                if path[: len(self.path) + 1] == (*self.path, old):
+                    lines[(*self.path, new, *path[len(self.path) + 1 :])] = line
+        return replace(self, entries=entries, lines=lines)
 
     # values -----------------------------------------------------------------------------------------------------
 
