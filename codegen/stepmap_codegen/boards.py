@@ -179,6 +179,7 @@ NATIVE = BoardSpec(
 )
 BUILT_IN = {spec.name: spec for spec in (STM32F100, STM32F405, ESP32, ESP32C3, NATIVE)}
 REGISTERED: dict[str, BoardSpec] = {}
+BROKEN: dict[str, str] = {}  # boards of other packages that cannot be used, and why
 
 
 def catalog() -> dict[str, BoardSpec]:
@@ -189,8 +190,10 @@ def catalog() -> dict[str, BoardSpec]:
 def find(name: str) -> BoardSpec:
     """The board of that name; raises ModelError where there is none."""
     known = catalog()
+    if name in BROKEN:
+        raise ModelError(BROKEN[name], hint="Reinstall that package, or remove it.")
     if name not in known:
-        raise ModelError(f"there is no board {name!r}; there are {', '.join(known)}")
+        raise ModelError(f"there is no board {name!r}", hint=f"There are {', '.join(known)}.")
     return known[name]
 
 
@@ -218,6 +221,7 @@ def _loaded(entry: EntryPoint) -> Iterator[BoardSpec]:
     except (Exception, SystemExit) as error:  # whatever another package does while it is imported
         owner = f" of {entry.dist.name}" if entry.dist is not None else ""
         what = f"board {entry.name!r}{owner} ({entry.value}) cannot be used: {type(error).__name__}: {error}"
+        BROKEN[entry.name] = what
         warnings.warn(f"{what}; reinstall that package or remove it", RuntimeWarning, stacklevel=2)
     else:
         yield spec

@@ -156,7 +156,7 @@ def test_faults_of_what_is_not_there_are_told_with_their_line(text: str, told: s
     file = tmp_path / "faults.toml"
     file.write_text(text)
     with pytest.raises(JobError) as caught:
-        read_faults(file, ["mass.x", "mass.y"], 2)
+        read_faults(file, ["mass.x", "mass.y"], ["xr", "r"])
     assert told in str(caught.value)
     assert read_faults(file)  # of any job
 
@@ -233,3 +233,15 @@ def test_a_cut_leaves_the_wires_inside_the_robot_alone() -> None:
         "VIRTUAL_ENCODER",
         "PING",
     ]
+
+
+def test_an_axis_is_called_by_its_coordinate_or_its_number(tmp_path: Path) -> None:
+    file = tmp_path / "faults.toml"
+    for axis in ('"r"', "1"):
+        file.write_text(f'[[fault]]\nkind = "stuck"\naxis = {axis}\n')
+        assert read_faults(file, ["mass.x"], ["xr", "r"])[0].axis == 1
+    file.write_text('[[fault]]\nkind = "stuck"\naxis = "r"\n')
+    with pytest.raises(JobError, match="without a job its axes have no names"):
+        read_faults(file)
+    with pytest.raises(JobError, match=r"faults.toml:3: fault\[1\].axis: no axis is called 'r'; there are x, y"):
+        read_faults(file, ["mass.x"], ["x", "y"])

@@ -239,7 +239,7 @@ def test_a_guess_that_leads_nowhere_is_1(job: Path, out: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_fails_before_the_work(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs.Job, "solve", lambda *_: pytest.fail("it should not have begun"))
+    monkeypatch.setattr(jobs.TrackingJob, "solve", lambda *_: pytest.fail("it should not have begun"))
     for folder in ("/dev/null", "/proc"):
         result = run(job, "--build", folder)
         assert result.exit_code == 1

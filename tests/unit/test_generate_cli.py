@@ -428,7 +428,7 @@ def test_wrong_options(job: Path, options: list[str], message: str) -> None:
 @pytest.fixture
 def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """What can be known before must be said before."""
-    monkeypatch.setattr(jobs.Job, "solve", lambda *_: pytest.fail("it should not have begun"))
+    monkeypatch.setattr(jobs.TrackingJob, "solve", lambda *_: pytest.fail("it should not have begun"))
 
 
 @pytest.mark.usefixtures("no_search")

@@ -158,7 +158,7 @@ def test_track_is_the_kind_of_a_job_that_names_none(tmp_path: Path) -> None:
     for head in ("", "[job]\n", '[job]\nkind = "track"\n'):
         (tmp_path / "swing.toml").write_text(head + text)
         job = jobs.load(tmp_path / "swing.toml")
-        assert (job.kind, type(job)) == ("track", jobs.Job)
+        assert (job.kind, type(job)) == ("track", jobs.TrackingJob)
     (tmp_path / "swing.toml").write_text('[job]\nkind = "trak"\n' + text)
     with pytest.raises(sm.JobError, match=r"no job kind is called 'trak'; did you mean 'track'\?") as caught:
         jobs.load(tmp_path / "swing.toml")

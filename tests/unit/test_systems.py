@@ -110,6 +110,25 @@ def test_a_system_that_cannot_be_loaded_says_where_it_comes_from(installed: Path
     assert "systems_of_test:" in told
 
 
+def test_broken_systems_are_noted_and_the_others_listed(installed: Path) -> None:
+    for options in ([], ["--json"]):
+        listed = subprocess.run(
+            [sys.executable, "-m", "stepmap.cli", "systems", *options],
+            env={**os.environ, "PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=True,
+        )
+        assert "seesaw" in listed.stdout
+        assert "marionette" in listed.stdout
+        assert "absent" not in listed.stdout
+        notes = listed.stderr.splitlines()
+        assert [note.split("'")[1] for note in notes] == ["absent", "number"]
+        assert notes[0].startswith("note: system 'absent' is not listed: system 'absent' cannot be loaded from")
+        assert "AttributeError" in notes[0]
+
+
 def test_a_changed_package_makes_a_job_run_again(installed: Path) -> None:
     (installed / "job.toml").write_text(
         '[system]\nname = "seesaw"\n[time]\ndt = 0.01\nsteps = 5\n[reference]\nkind = "expressions"\n'

@@ -113,8 +113,8 @@ def _no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(*_: object, **__: object) -> None:
         raise AssertionError("something was solved, designed or built")
 
-    monkeypatch.setattr("stepmap.jobs.Job.solve", work)
-    monkeypatch.setattr("stepmap.jobs.Job.build", work)
+    monkeypatch.setattr("stepmap.jobs.TrackingJob.solve", work)
+    monkeypatch.setattr("stepmap.jobs.TrackingJob.build", work)
     monkeypatch.setattr("stepmap_codegen.generate.controller", work)
     monkeypatch.setattr("stepmap_hil.firmware.build.build", work)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stepmap.errors import ModelError
-from stepmap.toml.tables import Table, read
+from stepmap.toml.tables import Table, nearest, read
 from stepmap_hil.wire.reasons import Reason
 
 LINE = ("dropped", "overtaken", "duplicated", "corrupted")
@@ -72,24 +72,26 @@ class Fault:
         return self.at - 1e-9 <= time < self.at + self.seconds - 1e-9
 
 
-def read_faults(file: Path, channels: Sequence[str] | None = None, axes: int | None = None) -> tuple[Fault, ...]:
+def read_faults(
+    file: Path, channels: Sequence[str] | None = None, axes: Sequence[str] | None = None
+) -> tuple[Fault, ...]:
     """The faults of a file in the order of their time; raises JobError with the line of what is wrong.
 
-    With the ``channels`` of a job and its number of ``axes`` with motors: also where a fault is about others.
+    With the ``channels`` of a job and its ``axes``, coordinates with motors: also where a fault is about others.
     """
     root = read(file)
     root.only(("fault",))
     tables = root.tables("fault")
-    found = [_fault(table) for table in tables]
+    found = [_fault(table, axes) for table in tables]
     for table, fault in zip(tables, found, strict=True):
-        for key, problem in _unknown(fault, channels, axes):
+        for key, problem in _unknown(fault, channels, None if axes is None else len(axes)):
             raise table.error(problem, key)
     if not found:
         raise root.error("has no [[fault]]")
     return tuple(sorted(found, key=lambda fault: fault.at))
 
 
-def _fault(table: Table) -> Fault:
+def _fault(table: Table, axes: Sequence[str] | None) -> Fault:
     table.only(KEYS)
     table.need("kind", f"one of {', '.join(KINDS)}")
     kind = table.choice("kind", KINDS)
@@ -123,9 +125,21 @@ def _fault(table: Table) -> Fault:
         value,
         table.choice("frames", list(FRAMES), "measurement"),
         tuple(channels),
-        table.whole("axis", 0),
+        _axis(table, axes),
     )
     return Fault(**{**vars(made), "expect": _expectation(table, made)})
+
+
+def _axis(table: Table, axes: Sequence[str] | None) -> int:
+    """Index of a motor, which a file may also call by its coordinate."""
+    if not isinstance(table.entries.get("axis"), str):
+        return table.whole("axis", 0)
+    if axes is None:
+        raise table.error("expected the number of an axis: without a job its axes have no names", "axis")
+    name = table.text("axis")
+    if name not in axes:
+        raise table.error(f"no axis is called {name!r}; {nearest(name, axes)}", "axis")
+    return axes.index(name)
 
 
 def _positive(table: Table, name: str, default: float, *, zero: bool = False) -> float:

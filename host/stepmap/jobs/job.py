@@ -34,8 +34,8 @@ class Solver:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """What a job file says, checked. Nothing is compiled before ``step`` is asked for."""
+class TrackingJob:
+    """A job of kind "track" as its file says it, checked. Nothing is compiled before ``step`` is asked for."""
 
     kind: ClassVar[str] = "track"
     name: str

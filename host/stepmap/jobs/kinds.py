@@ -1,6 +1,6 @@
 """Kinds of jobs, found by entry points of the group ``stepmap.jobs``.
 
-An entry point's name is the kind; it loads to a function ``read(root: Table, name: str) -> Task``.
+An entry point's name is the kind; it loads to a function ``read(root: Table, name: str) -> Job``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TypeAlias, cast
 
 from stepmap.jobs import track
 from stepmap.jobs.stage import digest, digest_sources
-from stepmap.jobs.task import Task
+from stepmap.jobs.task import Job
 from stepmap.toml.tables import Table, nearest
 
-Reader: TypeAlias = Callable[[Table, str], Task]
+Reader: TypeAlias = Callable[[Table, str], Job]
 
 GROUP = "stepmap.jobs"
 DEFAULT = "track"

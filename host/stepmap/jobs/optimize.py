@@ -18,7 +18,7 @@ from stepmap.errors import DamagedError, ModelError
 from stepmap.jobs import kinds
 from stepmap.jobs.parts import RESERVED
 from stepmap.jobs.stage import Stage, digest, digest_data, digest_sources, versions
-from stepmap.jobs.task import Outcome, Task
+from stepmap.jobs.task import Job, Outcome
 from stepmap.optimal import Plan, Solution
 from stepmap.report import Picture, Section
 from stepmap.simulation import Simulation, input_units, state_units
@@ -53,7 +53,7 @@ CAPTIONS = {
 }
 
 
-def stage(job: Task, out: Path) -> Stage:
+def stage(job: Job, out: Path) -> Stage:
     """The stage's folder; its inputs are the job's tables without those of later stages, and the files they name."""
     tables = {name: table for name, table in job.document.items() if name not in RESERVED}
     inputs = {"job": digest_data(tables), "stepmap": digest_sources("stepmap", PARTS)}
@@ -67,7 +67,7 @@ def stage(job: Task, out: Path) -> Stage:
     return Stage(NAME, job.name, out, inputs, used)
 
 
-def write(made: Stage, job: Task, solution: Outcome, cpu_s: float) -> None:
+def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
     """Replaces the stage's folder: solution.npz, summary.json and pictures. Complete if the search converged."""
     with made.replace(complete=solution.status.ok) as folder:
         (folder / "solution.npz").write_bytes(arrays(job, solution))
@@ -77,12 +77,12 @@ def write(made: Stage, job: Task, solution: Outcome, cpu_s: float) -> None:
             (folder / name).write_bytes(content)
 
 
-def earlier(made: Stage, job: Task) -> Trajectory:
+def earlier(made: Stage, job: Job) -> Trajectory:
     """The trajectory that an earlier run left in the stage's folder, to go on from."""
     return result(made, job).trajectory
 
 
-def result(made: Stage, job: Task) -> Plan:
+def result(made: Stage, job: Job) -> Plan:
     """The plan in the stage's folder."""
     path = made.folder / "solution.npz"
     try:
@@ -95,7 +95,7 @@ def result(made: Stage, job: Task) -> Plan:
     return Plan(Trajectory(t, x, u), found["gains"], Trajectory(t, found["x_ref"], found["u_ref"]))
 
 
-def arrays(job: Task, solution: Outcome) -> bytes:
+def arrays(job: Job, solution: Outcome) -> bytes:
     """solution.npz; docs/jobs.md describes each entry."""
     plan = solution.plan
     out = io.BytesIO()
@@ -125,7 +125,7 @@ def _weights(solution: Outcome) -> dict[str, Array]:
     return {"Q": cost.Q, "R": cost.R, "Qf": cost.Qf}
 
 
-def summary(made: Stage, job: Task, solution: Outcome, cpu_s: float) -> dict[str, Any]:
+def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str, Any]:
     """summary.json; docs/jobs.md describes each entry."""
     step, system = job.step, job.system
     simulation = Simulation(step, solution.plan.trajectory)
@@ -162,7 +162,7 @@ def taken(solution: Outcome) -> int:
     return sum(entry.length > 0 for entry in solution.history)
 
 
-def draw(job: Task, solution: Outcome) -> dict[str, Figure]:
+def draw(job: Job, solution: Outcome) -> dict[str, Figure]:
     """Figures by name; CAPTIONS says what each shows."""
     from stepmap import plots  # matplotlib takes longer to load than most jobs take to solve
 
@@ -193,7 +193,7 @@ def section(heading: str, text: str, figures: Sequence[tuple[str, str]], drawn: 
     return Section(heading, text, figures, pictures)
 
 
-def key_figures(job: Task, solution: Outcome, cpu_s: float) -> list[tuple[str, str]]:
+def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, str]]:
     """(name, value) of what tells a good result from a bad one."""
     simulation = Simulation(job.step, solution.plan.trajectory)
     slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history else ""

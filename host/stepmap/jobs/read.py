@@ -8,14 +8,14 @@ from pathlib import Path
 from stepmap.errors import JobError
 from stepmap.jobs import kinds
 from stepmap.jobs.parts import RESERVED
-from stepmap.jobs.task import Task
+from stepmap.jobs.task import Job
 from stepmap.text import printable
 from stepmap.toml.tables import Table, read
 
 __all__ = ["RESERVED", "load", "parse"]
 
 
-def load(path: str | os.PathLike[str]) -> Task:
+def load(path: str | os.PathLike[str]) -> Job:
     """The job that a file describes. Raises JobError, with file and line, at the first thing that is wrong."""
     name = job_name(Path(path))
     return parse(read(Path(path)), name)
@@ -37,6 +37,6 @@ def require_name(name: str, file: str) -> str:
     return name
 
 
-def parse(root: Table, name: str) -> Task:
+def parse(root: Table, name: str) -> Job:
     """The job of a document's outermost table; as `load`."""
     return kinds.reader(root)(root, name)

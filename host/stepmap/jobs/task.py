@@ -31,7 +31,7 @@ class Outcome(Protocol):
         """Itself when the search converged; raises ConvergenceError otherwise."""
 
 
-class Task(Protocol):
+class Job(Protocol):
     """A job file as read and checked by its kind; nothing is compiled before ``step`` is asked for."""
 
     @property

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from stepmap.jobs.job import Job, Solver
+from stepmap.jobs.job import Solver, TrackingJob
 from stepmap.jobs.parts import SHARED, read_start, read_system, read_time
 from stepmap.jobs.reference import read_reference
 from stepmap.jobs.weights import channel_names, input_names, read_limits, read_noise, read_weights, state_names
@@ -24,7 +24,7 @@ METHODS = ("newton", "gauss-newton", "steepest")
 GUESSES = ("hold", "release", "reference")
 
 
-def read(root: Table, name: str) -> Job:
+def read(root: Table, name: str) -> TrackingJob:
     """The job of a document's outermost table."""
     root.only((*NEEDED, *OPTIONAL, *SHARED), "table")
     for table, why in NEEDED.items():
@@ -38,7 +38,7 @@ def read(root: Table, name: str) -> Job:
     states, inputs = state_names(system), input_names(system)
     files: dict[str, bytes] = {}
     t = dt * np.arange(steps + 1)
-    return Job(
+    return TrackingJob(
         name=name,
         system=system,
         dt=dt,

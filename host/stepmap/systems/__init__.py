@@ -50,12 +50,18 @@ def maker(name: str) -> Callable[..., System]:
     entry = _added()[name]
     try:
         loaded = entry.load()
-    except Exception as error:  # whatever the code of another package raises
-        raise ModelError(f"system {name!r} cannot be loaded from {entry.value!r}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever another package does while it is imported
+        what = f"system {name!r} cannot be loaded from {entry.value!r}"
+        raise ModelError(f"{what}: {type(error).__name__}: {error}", hint=_hint(entry)) from error
     if not callable(loaded):
-        raise ModelError(f"system {name!r}: {entry.value!r} is no function that returns a System")
+        raise ModelError(f"system {name!r}: {entry.value!r} is no function that returns a System", hint=_hint(entry))
     made: Callable[..., System] = loaded
     return made
+
+
+def _hint(entry: EntryPoint) -> str:
+    owner = entry.dist.name if entry.dist is not None else "the package that adds it"
+    return f"Reinstall {owner}, or remove it."
 
 
 def example(name: str) -> Mapping[str, float]:

@@ -64,7 +64,8 @@ def read(request: Request) -> Task:
     if request.runs is not None:
         runs.require_place(request.runs, "--runs")
     channels = [name for name, _ in job.system.sensor_channels]
-    faults = read_faults(request.faults, channels, len(job.system.kinematic)) if request.faults is not None else ()
+    axes = [c.name for c in job.system.kinematic]
+    faults = read_faults(request.faults, channels, axes) if request.faults is not None else ()
     rig = read_rig(request.rig) if request.rig is not None else RigFile()
     if rig.real and request.faults is not None:
         raise ModelError("--faults: a real robot has its own; faults are for a plant that is simulated")

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from stepmap import systems as catalog
-from stepmap.cli.output import console, grid
+from stepmap.cli.output import complain, console, grid
+from stepmap.errors import StepmapError
 
 
 def systems(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List the systems of the catalog with their sizes and arguments."""
-    entries = [describe(name) for name in catalog.names()]
+    entries, notes = [], []
+    for name in catalog.names():
+        try:
+            entries.append(describe(name))
+        except (Exception, SystemExit) as error:  # whatever another package does; the others are listed all the same
+            said = str(error) if isinstance(error, StepmapError) else f"{type(error).__name__}: {error}"
+            notes.append(f"system {name!r} is not listed: {said}")
     if json_:
         typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
-        return
+    else:
+        _print(entries)
+    for note in notes:
+        complain(note, kind="note")
+
+
+def _print(entries: Sequence[dict[str, Any]]) -> None:
     headings = ("system", "dynamic", "kinematic", "inputs", "constraints", "what it is, and --set arguments")
     console().print(grid(headings, [_row(entry) for entry in entries]))
 
