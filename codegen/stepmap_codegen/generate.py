@@ -103,7 +103,7 @@ def covariances(job: Job) -> Noise:
     """The table [noise] as covariances."""
     noise = job.noise
     if noise is None:
-        raise ModelError(f"job {job.name!r} has no table [noise]; a filter needs one")
+        raise ModelError(f"job {job.name!r} has no table [noise]", hint="Add it: a filter needs the noise.")
     if not job.system.sensor_channels:
         raise ModelError(f"system {job.system.name!r} has no sensor; a filter needs a marker or an encoder")
     return Noise(np.diag(noise.process**2), noise.measurement**2, np.diag(noise.start**2))

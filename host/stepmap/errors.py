@@ -9,7 +9,7 @@ class StepmapError(Exception):
     """Base of all errors raised on purpose by stepmap.
 
     The text says what is wrong; ``cause``, where there is one, says why, and ``hint`` what to do. The command line
-    prints each as a line of its own.
+    prints each as a line of its own, and a traceback has them as notes.
     """
 
     cause = ""
@@ -19,8 +19,10 @@ class StepmapError(Exception):
         super().__init__(*arguments)
         if cause:
             self.cause = cause
+            self.add_note(f"cause: {cause}")
         if hint:
             self.hint = hint
+            self.add_note(f"hint: {hint}")
 
 
 class ModelError(StepmapError, ValueError):
@@ -34,8 +36,9 @@ class ShapeError(StepmapError, ValueError):
 class JobError(StepmapError, ValueError):
     """A job file, or a file it names, that cannot mean anything; carries the file and the line."""
 
-    def __init__(self, message: str, *, file: str, line: int | None = None) -> None:
-        super().__init__(f"{file}:{line}: {message}" if line is not None else f"{file}: {message}")
+    def __init__(self, message: str, *, file: str, line: int | None = None, cause: str = "", hint: str = "") -> None:
+        said = f"{file}:{line}: {message}" if line is not None else f"{file}: {message}"
+        super().__init__(said, cause=cause, hint=hint)
         self.file = file
         self.line = line
 
@@ -51,8 +54,10 @@ class DamagedError(StepmapError):
 class ConvergenceError(StepmapError):
     """An equation that could not be solved; carries how far the solver came."""
 
-    def __init__(self, message: str, *, iterations: int, residual: float, x: Any) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, iterations: int, residual: float, x: Any, cause: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(message, cause=cause, hint=hint)
         self.iterations = iterations
         self.residual = residual
         self.x = x
@@ -74,10 +79,14 @@ class RangeError(StepmapError):
 
 
 class ToolchainError(StepmapError):
-    """An outside tool that failed; carries its command, its log and a remedy."""
+    """An outside tool that failed; carries its command, its log and a remedy, which is the hint.
+
+    The cause is the first line of the log that speaks of an error.
+    """
 
     def __init__(self, message: str, *, command: str, log: str, remedy: str) -> None:
-        super().__init__(f"{message}\n  command: {command}\n  remedy: {remedy}\n{log}".rstrip())
+        cause = next((line.strip() for line in log.splitlines() if "error" in line.lower()), "")
+        super().__init__(f"{message}\n  command: {command}\n{log}".rstrip(), cause=cause, hint=remedy)
         self.command = command
         self.log = log
         self.remedy = remedy

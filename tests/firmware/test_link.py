@@ -438,7 +438,7 @@ def test_another_board_that_is_heard_is_named(fresh: Board) -> None:
     for system in (7, 3):
         message = Message("HEARTBEAT", {"board_id": BOARD}, system=system, component=1)
         line.hear(dialect.encode(message, 0, key=KEY.link, timestamp=clock() + 10**6))
-    with pytest.raises(LinkError, match=r"Heard here: boards 3, 7\. Name the one you mean: --system"):
+    with pytest.raises(LinkError, match=r"Heard here: boards 3, 7\.\nhint: Name the one you mean: --system"):
         link.connect(timeout=0.02)
 
 

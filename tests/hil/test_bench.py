@@ -186,7 +186,7 @@ def test_ctrl_c_stops_a_robot_whose_line_is_cut_on_purpose(tmp_path: Path) -> No
 
 
 def test_a_port_that_is_not_there() -> None:
-    with pytest.raises(LinkError, match="there is no port /dev/nothing: is it plugged in"):
+    with pytest.raises(LinkError, match="there is no port /dev/nothing\nhint: Is it plugged in"):
         closed_loop(replace(rig(), port="/dev/nothing"), None, quiet)
 
 
@@ -282,7 +282,7 @@ def test_ctrl_c_stops_the_robot_and_keeps_the_record(moves: bool, events: list[l
 @pytest.mark.parametrize(
     ("more", "code", "told"),
     [
-        (["--port", "/dev/nothing"], 1, "is it plugged in"),
+        (["--port", "/dev/nothing"], 1, "Is it plugged in"),
         (["--faults", "nothing.toml"], 2, "nothing.toml: cannot be read"),
         (["--mode", "slow"], 2, "slow"),
     ],

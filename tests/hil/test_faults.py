@@ -100,7 +100,7 @@ def test_a_robot_whose_telemetry_gets_lost_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [
-        ('[[fault]]\nkind = "droped"\n', 2, "did you mean 'dropped'"),
+        ('[[fault]]\nkind = "droped"\n', 2, "hint: Did you mean 'dropped'"),
         ("[[fault]]\nat = 1\n", 1, "'kind' is missing"),
         ('[[fault]]\nkind = "jump"\nat = -1\n', 3, "at least 0 s"),
         ('[[fault]]\nkind = "jump"\ncount = 0\n', 3, "at least 1"),
@@ -243,5 +243,5 @@ def test_an_axis_is_called_by_its_coordinate_or_its_number(tmp_path: Path) -> No
     file.write_text('[[fault]]\nkind = "stuck"\naxis = "r"\n')
     with pytest.raises(JobError, match="without a job its axes have no names"):
         read_faults(file)
-    with pytest.raises(JobError, match=r"faults.toml:3: fault\[1\].axis: no axis is called 'r'; there are x, y"):
+    with pytest.raises(JobError, match=r"faults.toml:3: fault\[1\].axis: no axis is called 'r'\nhint: There are x, y"):
         read_faults(file, ["mass.x"], ["x", "y"])

@@ -11,6 +11,7 @@ import pytest
 
 from stepmap.errors import JobError
 from stepmap_hil.bench.settings import BenchSettings, read_settings
+from tests.messages import told as message_of
 from tests.pil.built import JOB
 
 SYSTEM = '[system]\nname = "suspended_mass"\n'  # two lines
@@ -64,7 +65,7 @@ def test_what_the_main_job_says() -> None:
         (
             "bench.plant.motor",
             "gain_facto = 1",
-            "bench.plant.motor.gain_facto: no key is called 'gain_facto'; did you mean 'gain_factor'",
+            "bench.plant.motor.gain_facto: no key is called 'gain_facto'\nhint: Did you mean 'gain_factor'",
         ),
         ("bench.plant.start", "xm = 1e300", "bench.plant.start.xm: must be -1000 to 1000"),
         ("bench.plant.start", 'xm = "a"', "bench.plant.start.xm: expected a number"),
@@ -74,7 +75,7 @@ def test_what_the_main_job_says() -> None:
         (
             "bench.plant.system",
             "mess = 1",
-            "bench.plant.system.mess: no argument is called 'mess'; did you mean 'mass'",
+            "bench.plant.system.mess: no argument is called 'mess'\nhint: Did you mean 'mass'",
         ),
         ("bench.plant.system", "mass = -1", "bench.plant.system: mass on frame 'mass': must not be negative"),
         ("bench.plant.system", "mass = 0", "bench.plant.system: system 'suspended_mass': the mass matrix is singular"),
@@ -86,7 +87,7 @@ def test_mistakes_name_the_line(table: str, line: str, told: str, tmp_path: Path
     with pytest.raises(JobError) as caught:
         read_settings(file)
     at = 3 if told.startswith("bench.plant.system: ") else 4
-    assert str(caught.value).startswith(f"{file}:{at}: {told}")
+    assert message_of(caught.value).startswith(f"{file}:{at}: {told}")
 
 
 def test_the_command_refuses_with_2(tmp_path: Path) -> None:

@@ -139,8 +139,8 @@ def test_report(tmp_path: Path) -> None:
         ("simulat pendulum", "Did you mean 'simulate'?"),
         ("simulate", "Missing argument 'SYSTEM'"),
         ("bnch", "Did you mean 'bench'? See stepmap --help."),
-        ("simulate nothing", "the catalog has cart_pendulum,"),
-        ("simulate suspended_mas", "no system is called 'suspended_mas'; did you mean 'suspended_mass'?"),
+        ("simulate nothing", "The catalog has cart_pendulum,"),
+        ("simulate suspended_mas", "no system is called 'suspended_mas'\nhint: Did you mean 'suspended_mass'?"),
         ("simulate pendulum --colour", "No such option"),
         ("simulate pendulum --step 3", "Did you mean '--steps'? See stepmap simulate --help."),
         ("simulate pendulum --dt soon", "--dt: expected a number"),
@@ -150,7 +150,7 @@ def test_report(tmp_path: Path) -> None:
         ("bench job.toml --sensor kinec", "Did you mean 'kinect'?"),
         ("build job.toml", "Give one of stm32f100, stm32f405, esp32, esp32c3, native."),
         ("generate job.toml --word 3", "--word: must be at least 16"),
-        ("figure fgi3", "no figure is called 'fgi3'; did you mean 'fig3'?"),
+        ("figure fgi3", "no figure is called 'fgi3'\nhint: Did you mean 'fig3'?"),
         ("simulate pendulum --dt 0", "dt: must be"),
         ("simulate pendulum --dt nan", "dt: must be"),
         ("simulate pendulum --steps 0", "steps: must be at least 1"),
@@ -323,7 +323,7 @@ def test_without_a_compiler_it_runs_and_says_so(tmp_path: Path) -> None:
 def test_a_compiler_that_fails_is_a_failed_job(tmp_path: Path) -> None:
     done = process("simulate", "pendulum", "--steps", "3", CC="false", STEPMAP_CACHE=str(tmp_path))
     assert done.returncode == 1
-    assert "remedy:" in done.stderr
+    assert "hint: " in done.stderr
     assert "Traceback" not in done.stderr
 
 

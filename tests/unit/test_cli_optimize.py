@@ -177,8 +177,8 @@ def test_a_wrong_job_is_2_and_names_the_line(job: Path, out: Path) -> None:
     job.write_text(MASS.replace("dt =", "td ="))
     result = run(job, "--build", out)
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"error: {job}:4: time.td: no key is called 'td'; did you mean 'dt'?")
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"error: {job}:4: time.td: no key is called 'td'\nhint: Did you mean 'dt'?")
+    assert result.stderr.count("\n") == 2
     assert not out.exists()
 
 

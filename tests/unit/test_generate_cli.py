@@ -333,7 +333,7 @@ def test_how_many_samples_the_delay_has(there: Path, delay: float, samples: int)
             "sensor_delay = 0.081",
             "board.sensor_delay: must be from 0 to 0.08 s, which the board can compensate, got 0.081",
         ),
-        ("sensor_dela = 0.01", "board.sensor_dela: no key is called 'sensor_dela'; did you mean 'sensor_delay'?"),
+        ("sensor_dela = 0.01", "board.sensor_dela: no key is called 'sensor_dela'\nhint: Did you mean 'sensor_delay'?"),
     ],
 )
 def test_wrong_values_of_the_board_have_a_line(there: Path, key: str, message: str) -> None:
@@ -352,12 +352,12 @@ def test_wrong_values_of_the_board_have_a_line(there: Path, key: str, message: s
         ("newton = 0", 2, "codegen.newton: must be 1 to 10 iterations, got 0"),
         ("precision = 0", 2, "codegen.precision: must be positive, got 0"),
         ('precision = "t"', 2, "codegen.precision: expected a number, and 't' changes with t"),
-        ("\nscalar = 'float16'", 3, "codegen.scalar: no choice is called 'float16'; did you mean 'float64'?"),
-        ('form = "row"', 2, "codegen.form: no choice is called 'row'; did you mean 'rows'?"),
-        ('board = "stm32f103"', 2, "codegen.board: no choice is called 'stm32f103'; did you mean 'stm32f100'?"),
+        ("\nscalar = 'float16'", 3, "codegen.scalar: no choice is called 'float16'\nhint: Did you mean 'float64'?"),
+        ('form = "row"', 2, "codegen.form: no choice is called 'row'\nhint: Did you mean 'rows'?"),
+        ('board = "stm32f103"', 2, "codegen.board: no choice is called 'stm32f103'\nhint: Did you mean 'stm32f100'?"),
         ("headroom = 0.5", 2, "codegen.headroom: must be 1 to 1024 times what ranges ask for, got 0.5"),
         ("formats = 3", 2, "codegen.formats: expected a text, got 3"),
-        ("words = 32", 2, "codegen.words: no key is called 'words'; did you mean 'word'?"),
+        ("words = 32", 2, "codegen.words: no key is called 'words'\nhint: Did you mean 'word'?"),
     ],
 )
 def test_wrong_values_have_a_line(job: Path, table: str, line: int, message: str) -> None:
@@ -437,7 +437,7 @@ def test_a_job_without_noise(job: Path) -> None:
     for command in ("generate", "ranges"):
         result = run(command, job)
         assert result.exit_code == 2
-        assert result.stderr == "error: job 'try' has no table [noise]; a filter needs one\n"
+        assert result.stderr == "error: job 'try' has no table [noise]\nhint: Add it: a filter needs the noise.\n"
 
 
 @pytest.mark.usefixtures("no_search")

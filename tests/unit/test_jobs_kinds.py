@@ -135,8 +135,8 @@ def test_a_change_of_its_source_is_a_change(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ('"hodl"', "no job kind is called 'hodl'; did you mean 'hold'? there are hold, lost, track"),
-        ('"lost"', "job kind 'lost' of holding (holding:nothing) cannot be loaded: AttributeError"),
+        ('"hodl"', "no job kind is called 'hodl' hint: Did you mean 'hold'? There are hold, lost, track."),
+        ('"lost"', "job kind 'lost' of holding (holding:nothing) cannot be loaded cause: AttributeError"),
         ("3", "expected a text, got 3"),
     ],
 )
@@ -160,11 +160,11 @@ def test_track_is_the_kind_of_a_job_that_names_none(tmp_path: Path) -> None:
         job = jobs.load(tmp_path / "swing.toml")
         assert (job.kind, type(job)) == ("track", jobs.TrackingJob)
     (tmp_path / "swing.toml").write_text('[job]\nkind = "trak"\n' + text)
-    with pytest.raises(sm.JobError, match=r"no job kind is called 'trak'; did you mean 'track'\?") as caught:
+    with pytest.raises(sm.JobError, match=r"no job kind is called 'trak'\nhint: Did you mean 'track'\?") as caught:
         jobs.load(tmp_path / "swing.toml")
     assert caught.value.line == 2
     (tmp_path / "swing.toml").write_text('[job]\nkinds = "track"\n' + text)
-    with pytest.raises(sm.JobError, match=r"no key is called 'kinds'; did you mean 'kind'\?"):
+    with pytest.raises(sm.JobError, match=r"no key is called 'kinds'\nhint: Did you mean 'kind'\?"):
         jobs.load(tmp_path / "swing.toml")
 
 

@@ -138,7 +138,7 @@ def _axis(table: Table, axes: Sequence[str] | None) -> int:
         raise table.error("expected the number of an axis: without a job its axes have no names", "axis")
     name = table.text("axis")
     if name not in axes:
-        raise table.error(f"no axis is called {name!r}; {nearest(name, axes)}", "axis")
+        raise table.error(f"no axis is called {name!r}", "axis", hint=nearest(name, axes))
     return axes.index(name)
 
 

@@ -47,7 +47,7 @@ def find_port(given: str | None) -> str:
         try:
             return require_port(given)
         except (ModelError, LinkError) as error:
-            raise ModelError(f"--port: {error}; {there}") from None
+            raise ModelError(f"--port: {error}; {there}", hint=error.hint) from None
     adapters = [port for port in ports if ADAPTER.search(port)]
     if len(adapters) == 1:
         return adapters[0]

@@ -16,7 +16,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import JobError, ModelError, StepmapError
 from stepmap.files import write_whole
-from stepmap.toml.tables import Table, read
+from stepmap.toml.tables import Table, nearest, read
 from stepmap_codegen import Controller, boards
 from stepmap_hil.boards.serial import BAUD
 from stepmap_hil.depth import Camera, Scene
@@ -56,8 +56,8 @@ class RigFile:
         """Whether motors turn."""
         return self.plant == "real"
 
-    def error(self, message: str) -> JobError:
-        return JobError(message, file=str(self.file))
+    def error(self, message: str, *, hint: str = "") -> JobError:
+        return JobError(message, file=str(self.file), hint=hint)
 
 
 def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
@@ -103,7 +103,7 @@ def _port(table: Table) -> str | None:
     try:
         return require_name(table.text("port"))
     except ModelError as error:
-        raise table.error(str(error), "port") from None
+        raise table.error(str(error), "port", hint=error.hint) from None
 
 
 def _background(table: Table, file: Path) -> Path | None:
@@ -217,7 +217,7 @@ class Workspace:
     def __init__(self, rig: RigFile, names: Sequence[str]) -> None:
         for name in rig.limits:
             if name not in names:
-                raise rig.error(f"limits: no coordinate is called {name!r}; there are {', '.join(names)}")
+                raise rig.error(f"limits: no coordinate is called {name!r}", hint=nearest(name, names))
         self.rig = rig
         self.bounds = [(names.index(name), name, *limits) for name, limits in rig.limits.items()]
 
@@ -229,8 +229,8 @@ class Workspace:
             if len(outside):
                 at, value = outside[0] * controller.program.period, plan[outside[0], index]
                 raise self.rig.error(
-                    f"limits.{name}: the plan goes to {value:.3f} at {at:.2f} s, and the limits are {low:g} to "
-                    f"{high:g}: plan a smaller motion, or widen the limits"
+                    f"limits.{name}: the plan goes to {value:.3f} at {at:.2f} s, beyond {low:g} to {high:g}",
+                    hint="Plan a smaller motion, or widen the limits.",
                 )
 
     def violation(self, coordinates: Array) -> str | None:

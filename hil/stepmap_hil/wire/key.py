@@ -96,7 +96,7 @@ def read(path: Path) -> Key:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         which = "" if path == default_path() else f" --file {shlex.quote(str(path))}"
-        raise LinkError(f"there is no key file {path}: make one with `stepmap key{which}`") from None
+        raise LinkError(f"there is no key file {path}", hint=f"Make one with `stepmap key{which}`.") from None
     except OSError as error:
         raise LinkError(f"cannot read the key file {path}: {error.strerror}") from error
     about = os.fstat(handle)  # of the file that is open, not of one that was put in its place

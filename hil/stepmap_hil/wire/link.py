@@ -264,10 +264,11 @@ class Link:
             heartbeat = self.receive("HEARTBEAT", timeout=left)
             if heartbeat is not None and self.believes(heartbeat):
                 return heartbeat
-        raise LinkError(f"board {self.target} answers but sends no heartbeat: is this a stepmap firmware?")
+        raise LinkError(f"board {self.target} answers but sends no heartbeat", hint="Is this a stepmap firmware?")
 
     def _silent(self, timeout: float) -> LinkError:
-        return LinkError(f"board {self.target} did not answer within {timeout:g} s. {self._why()}")
+        cause, hint = self._why()
+        return LinkError(f"board {self.target} did not answer within {timeout:g} s", cause=cause, hint=hint)
 
     def command(self, command: str, *options: str, timeout: float = 2.0) -> Message:
         """Asks for "arm", "run", "stop", "calibrate", "reset_fault" or "restart" and returns the answer.
@@ -295,37 +296,33 @@ class Link:
             f"{dialect.meaning('STEPMAP_RESULT', answer.result)} Reason: {explain(answer.reason)}."
         )
 
-    def _why(self) -> str:
-        """What the statistics say about a board that does not answer."""
+    def _why(self) -> tuple[str, str]:
+        """Cause and hint that the statistics give of a board that does not answer."""
         counts, ring = self.statistics, self._ring
         if ring is not None and ring.protocol not in (None, PROTOCOL):
-            return (
-                f"Its firmware speaks protocol {ring.protocol} and this host {PROTOCOL}: build and flash it with this "
-                "version of stepmap."
-            )
+            cause = f"Its firmware speaks protocol {ring.protocol} and this host {PROTOCOL}."
+            return cause, "Build and flash it with this version of stepmap."
         if ring is not None and ring.other_id is not None and ring.board_id is not None:
-            return f"There is board {ring.other_id.hex()} now, and {ring.board_id.hex()} was expected."
+            return f"There is board {ring.other_id.hex()} now, and {ring.board_id.hex()} was expected.", ""
         if counts.forged:
-            return "It signs with another key: use the key its firmware was built with."
+            return "It signs with another key.", "Use the key its firmware was built with."
         if self._heard and self.target not in self._heard:
-            return f"Heard here: {_boards(self._heard)}. Name the one you mean: --system."
+            return f"Heard here: {_boards(self._heard)}.", "Name the one you mean: --system."
         if counts.received and not self.signed:
-            return "It is heard, but it may want signed messages: use its key."
+            return "It is heard, but it may want signed messages.", "Use its key."
         if counts.unsigned and self._has_key:
-            return (
-                "It has a key but does not sign: its memory for counters cannot be written any more. Switch it off and "
-                "on; if that does not help its flash is worn out."
-            )
+            cause = "It has a key but does not sign: its memory for counters cannot be written any more."
+            return cause, "Switch it off and on; if that does not help its flash is worn out."
         if counts.received or counts.replayed or counts.behind:
-            return "It is heard but does not take our messages: was it built with another key, or without one?"
+            return "It is heard but does not take our messages.", "Was it built with another key, or without one?"
         if counts.bare:
-            return "It does not sign: its firmware was built without a key."
+            return "It does not sign: its firmware was built without a key.", ""
         if counts.noise:
-            return "What arrives are no messages: is the speed of the port right, and is this a stepmap firmware?"
-        return "Nothing arrives at all: is the board powered, and is this the right port?"
+            return "What arrives are no messages.", "Is the speed of the port right, and is this a stepmap firmware?"
+        return "Nothing arrives at all.", "Is the board powered, and is this the right port?"
 
     def _gone(self, error: OSError) -> LinkError:
-        return LinkError(f"the port failed ({error}): is the board still connected?")
+        return LinkError("the port failed", cause=str(error), hint="Is the board still connected?")
 
     # Life
 

@@ -25,12 +25,12 @@ def require_name(port: str) -> str:
     """The name of a port, if it can be one; whether anything is there is not asked."""
     shown = printable(port)
     if not port.strip():
-        raise ModelError(f"the port is empty: name {ALLOWED}")
+        raise ModelError("the port is empty", hint=f"Name {ALLOWED}.")
     kind = port.partition("://")[0]
     if "://" in port and kind not in SCHEMES:
-        raise ModelError(f"{shown} is no port: name {ALLOWED}")
+        raise ModelError(f"{shown} is no port", hint=f"Name {ALLOWED}.")
     if "://" in port and not _address(port):
-        raise ModelError(f"{shown} is no address: write {kind}://HOST:NUMBER, such as {kind}://localhost:4000")
+        raise ModelError(f"{shown} is no address", hint=f"Write {kind}://HOST:NUMBER, such as {kind}://localhost:4000.")
     return port
 
 
@@ -44,9 +44,9 @@ def require_port(port: str) -> str:
         place = os.path.realpath(port)
         there = stat.S_ISCHR(os.stat(place).st_mode)
     except (OSError, ValueError):
-        raise LinkError(f"there is no port {shown}: is it plugged in? Name {ALLOWED}") from None
+        raise LinkError(f"there is no port {shown}", hint=f"Is it plugged in? Name {ALLOWED}.") from None
     if not there or not DEVICE.fullmatch(place):
-        raise ModelError(f"{shown} is no serial device: name {ALLOWED}")
+        raise ModelError(f"{shown} is no serial device", hint=f"Name {ALLOWED}.")
     return port
 
 

@@ -90,8 +90,8 @@ def _check_header(names: list[str], known: Collection[str], file: str, line: int
         if name in names[:i]:
             raise JobError(f"two columns are called {name!r}", file=file, line=line)
         if name != TIME and name not in known:
-            text = f"column {i + 1}: no coordinate or force input is called {name!r}; {nearest(name, known)}"
-            raise JobError(text, file=file, line=line)
+            text = f"column {i + 1}: no coordinate or force input is called {name!r}"
+            raise JobError(text, file=file, line=line, hint=nearest(name, known))
 
 
 def _numbers(cells: list[str], names: list[str], file: str, line: int) -> list[float]:

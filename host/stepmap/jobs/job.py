@@ -113,8 +113,9 @@ class TrackingJob:
             solution = homotopy(problem_at, stages, monitor=monitor, **options)
         except ConvergenceError as error:
             raise ConvergenceError(
-                f"the guess leads to no trajectory: {error}; choose another guess than {s.guess!r} in [solver], or "
-                "gentler weights",
+                "the guess leads to no trajectory",
+                cause=str(error),
+                hint=f"Choose another guess than {s.guess!r} in [solver], or gentler weights.",
                 iterations=error.iterations,
                 residual=error.residual,
                 x=error.x,
@@ -134,5 +135,5 @@ class TrackingJob:
 
     def _noise(self) -> Noise:
         if self.noise is None:
-            raise ModelError(f"job {self.name!r} has no table [noise]; a filter needs one")
+            raise ModelError(f"job {self.name!r} has no table [noise]", hint="Add it: a filter needs the noise.")
         return self.noise

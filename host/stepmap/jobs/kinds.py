@@ -37,7 +37,7 @@ def reader(root: Table) -> Reader:
         return OWN[kind]
     entry = _entry(kind)
     if entry is None:
-        raise table.error(f"no job kind is called {kind!r}; {nearest(kind, names())}", "kind")
+        raise table.error(f"no job kind is called {kind!r}", "kind", hint=nearest(kind, names()))
     try:
         loaded = entry.load()
         if not callable(loaded):
@@ -45,9 +45,10 @@ def reader(root: Table) -> Reader:
     except (Exception, SystemExit) as error:  # whatever another package does while it is imported
         owner = f" of {entry.dist.name}" if entry.dist is not None else ""
         raise table.error(
-            f"job kind {kind!r}{owner} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; reinstall "
-            "that package or remove it",
+            f"job kind {kind!r}{owner} ({entry.value}) cannot be loaded",
             "kind",
+            cause=f"{type(error).__name__}: {error}",
+            hint="Reinstall that package, or remove it.",
         ) from error
     return cast(Reader, loaded)
 

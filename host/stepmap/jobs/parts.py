@@ -22,7 +22,7 @@ def read_system(table: Table) -> System:
     table.need("name", f"one of {', '.join(systems.names())}")
     name = table.text("name")
     if name not in systems.names():
-        raise table.error(f"no system is called {name!r}; {nearest(name, systems.names())}", "name")
+        raise table.error(f"no system is called {name!r}", "name", hint=nearest(name, systems.names()))
     known = inspect.signature(systems.maker(name)).parameters
     table.only(("name", *known), "argument")
     arguments = {key: table.like(key, known[key].default) for key in table if key != "name"}

@@ -71,7 +71,7 @@ def by_name(table: Table, names: Names, default: Array | None = None) -> Array:
     known = names.known
     for name, (holder, key) in flat.items():
         if name not in known:
-            raise holder.error(f"no {names.what} is called {name!r}; {nearest(name, known)}", key)
+            raise holder.error(f"no {names.what} is called {name!r}", key, hint=nearest(name, known))
     for name in sorted(flat, key=lambda name: name in names.entries):
         holder, key = flat[name]
         value = holder.number(key)

@@ -29,6 +29,11 @@ def names() -> list[str]:
     return sorted({*_own(), *_added()})
 
 
+def is_own(name: str) -> bool:
+    """Whether a system is of stepmap itself."""
+    return name in _own()
+
+
 def get(name: str, **arguments: Any) -> System:
     """A system of the catalog, built with the given arguments."""
     make = maker(name)
@@ -45,8 +50,8 @@ def maker(name: str) -> Callable[..., System]:
         found: Callable[..., System] = getattr(import_module(f"{__name__}.{name}"), name)
         return found
     if name not in _added():
-        near = did_you_mean(str(name), names())
-        raise ModelError(f"no system is called {name!r}; {near}the catalog has {', '.join(names())}")
+        near = did_you_mean(str(name), names()).capitalize()
+        raise ModelError(f"no system is called {name!r}", hint=f"{near}The catalog has {', '.join(names())}.")
     entry = _added()[name]
     try:
         loaded = entry.load()

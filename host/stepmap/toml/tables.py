@@ -15,7 +15,7 @@ import numpy as np
 
 from stepmap.errors import JobError
 from stepmap.formula import FormulaError, parse
-from stepmap.text import did_you_mean
+from stepmap.text import nearest_word
 from stepmap.toml.lines import Key, find_depth, find_lines
 
 T = TypeVar("T")
@@ -40,8 +40,10 @@ _told: dict[Any, Any] = {}  # so that a table that is read twice warns once, as 
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """What to answer to a word that is not among the known ones."""
-    return f"{did_you_mean(word, known)}there are {', '.join(known)}" if known else "there are none"
+    """The hint for a word that is not among the known ones."""
+    near = nearest_word(word, list(known))
+    guess = "" if near is None else f"Did you mean {near!r}? "
+    return f"{guess}There are {', '.join(known)}." if known else "There are none."
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,20 @@ class Table:
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)
 
-    def error(self, message: str, *names: str | int) -> JobError:
+    def error(self, message: str, *names: str | int, cause: str = "", hint: str = "") -> JobError:
         """A JobError at one of its keys, or at the table itself."""
         path: Key = (*self.path, *names)
         at = path
         while at not in self.lines:
             at = at[:-1]
         said = f"{dotted(path)}: {message}" if path else message
-        return JobError(said, file=self.file, line=self.lines[at])
+        return JobError(said, file=self.file, line=self.lines[at], cause=cause, hint=hint)
 
     def only(self, known: Collection[str], what: str = "key") -> None:
         """Raises at the first key that is not among the known ones."""
         for name in self.entries:
             if name not in known:
-                raise self.error(f"no {what} is called {name!r}; {nearest(name, known)}", name)
+                raise self.error(f"no {what} is called {name!r}", name, hint=nearest(name, known))
 
     def need(self, name: str, why: str) -> None:
         """Raises where a key is missing."""
@@ -160,7 +162,7 @@ class Table:
             return default
         word = self.text(name)
         if word not in known:
-            raise self.error(f"no choice is called {word!r}; {nearest(word, known)}", name)
+            raise self.error(f"no choice is called {word!r}", name, hint=nearest(word, known))
         return word
 
     def like(self, name: str, pattern: object) -> Any:

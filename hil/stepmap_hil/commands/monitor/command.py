@@ -66,7 +66,9 @@ def monitor(
         if live is None:
             console().print(watched.table())
         if watched.heartbeat is None:
-            raise LinkError(f"no heartbeat of board {system} came from {port}: is it powered, and is this its port?")
+            raise LinkError(
+                f"no heartbeat of board {system} came from {port}", hint="Is it powered, and is this its port?"
+            )
 
 
 @contextmanager

@@ -24,6 +24,8 @@ def systems(
         try:
             entries.append(describe(name))
         except (Exception, SystemExit) as error:  # whatever another package does; the others are listed all the same
+            if catalog.is_own(name):
+                raise
             said = str(error) if isinstance(error, StepmapError) else f"{type(error).__name__}: {error}"
             notes.append(f"system {name!r} is not listed: {said}")
     if json_:

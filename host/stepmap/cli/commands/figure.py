@@ -31,7 +31,7 @@ def figure(
 ) -> None:
     """Make a published figure: PNG, SVG, its numbers as JSON, and a page that says what was assumed."""
     if name not in published.names():
-        raise ModelError(f"no figure is called {name!r}; {nearest(name, published.names())}")
+        raise ModelError(f"no figure is called {name!r}", hint=nearest(name, published.names()))
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
