@@ -367,7 +367,7 @@ def test_wrong_values_have_a_line(job: Path, table: str, line: int, message: str
         result = run(command, job)
         assert result.exit_code == 2
         assert result.stderr.startswith(f"error: {job}:{at}: {message}")
-        assert result.stderr.count("\n") == 1
+        assert result.stderr.count("\n") == 1 + message.count("\nhint: ")
     assert not Path("build").exists()
 
 
