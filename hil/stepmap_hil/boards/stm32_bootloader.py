@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import termios
 import threading
 import tty
 from collections.abc import Callable
@@ -20,6 +21,9 @@ from stepmap_codegen.boards import BoardSpec
 
 HELLO, ACK, NACK = 0x7F, 0x79, 0x1F
 GET, GET_VERSION, GET_ID, READ, GO, WRITE, ERASE, EXTENDED_ERASE = 0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x43, 0x44
+
+TIMEOUT_DS = 250
+"""Tenths of a second that a tool waits for each answer, in place of its own limit."""
 
 
 class RefusedError(Exception):
@@ -90,6 +94,15 @@ class Bootloader:
     def _say(self, *values: int) -> None:
         os.write(self._master, bytes(values))
 
+    def _extend_timeout(self) -> None:
+        """A chip answers at once; a thread of a busy computer may be late, and stm32flash gives up after half a second.
+
+        The limit is a setting of the line (VTIME), which both ends share; the tool has made its own before it greets.
+        """
+        settings = termios.tcgetattr(self._slave)
+        settings[6][termios.VTIME] = TIMEOUT_DS
+        termios.tcsetattr(self._slave, termios.TCSANOW, settings)
+
     def _take_checked(self, count: int, first: bytes = b"") -> bytes:
         """`count` bytes and their checksum, which covers `first` too."""
         received = self._take(count + 1)
@@ -127,6 +140,7 @@ class Bootloader:
         if not self._greeted:
             if first == HELLO:
                 self._greeted = True
+                self._extend_timeout()
                 self._say(ACK)
             return
         if first == HELLO or self._take(1)[0] != first ^ 0xFF or first not in commands:
