@@ -8,10 +8,15 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from stepmap.cli import app
 from tests.hil.rigs import rig
+from tests.hil.undrawn import DRAWING
 from tests.pil.built import JOB, KEY_FILE, OUT, ROOT
 from tests.processes import PATIENCE, heed_signals
 
@@ -26,8 +31,9 @@ def build_folder(folder: Path, board: str = "native") -> Path:
 
 
 def command(build: Path, *more: str, job: Path = JOB, sensor: str = "gaussian", key: Path = KEY_FILE) -> list[str]:
+    """Words of a process that runs the bench; what it leaves has no pictures."""
     options = ["--sensor", sensor, "--build", str(build), "--key", str(key), *more]
-    return [sys.executable, "-m", "stepmap.cli", "bench", str(job), *options]
+    return [sys.executable, "-m", "tests.hil.undrawn", "bench", str(job), *options]
 
 
 class Started:
@@ -53,22 +59,32 @@ class Started:
 
     def family(self) -> list[str]:
         """Command lines of all that still runs of it, itself left out."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if words and self.owns(int(folder.name)) and int(folder.name) != self.process.pid:
-                found.append(words)
-        return found
+        return family(self.mark, self.process.pid)
 
     def owns(self, pid: int) -> bool:
         """Whether a process is this one, or one that it has started."""
+        return carries(pid, self.mark)
+
+
+def family(mark: str, without: int | None = None) -> list[str]:
+    """Command lines of all processes with a mark, one left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            return f"{MARK}={self.mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
-            return False
+            continue
+        if words and carries(int(folder.name), mark) and int(folder.name) != without:
+            found.append(words)
+    return found
+
+
+def carries(pid: int, mark: str) -> bool:
+    """Whether a process was started with a mark."""
+    try:
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 UNDER_WAY = 300_000  # bytes of a recording: job and plan come first, then two kilobytes per tick
@@ -115,8 +131,23 @@ def started(words: list[str]) -> Iterator[Started]:
 
 
 def run(words: list[str]) -> tuple[int, str, str]:
-    """Exit code, output and complaints; no process may be left."""
+    """Exit code, output and complaints of a process; no process may be left."""
     with started(words) as made:
         ended = made.end()
         assert made.family() == []
     return ended
+
+
+def call(words: list[str]) -> tuple[int, str, str]:
+    """The same within this process, which has everything imported: for what does not end by a signal or a limit."""
+    assert words[:2] == [sys.executable, "-m"]
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as patch, chdir(ROOT):
+        for name in DRAWING:
+            patch.setattr(name, lambda *_: {})
+        patch.setenv(MARK, mark)
+        done = CliRunner().invoke(app, words[3:])
+    assert family(mark) == []
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout, done.stderr

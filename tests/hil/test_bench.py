@@ -6,8 +6,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,10 +34,10 @@ from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
-from tests.hil.commands import LONG, NewRuns, build_folder, command, running, started
+from tests.hil.commands import LONG, NewRuns, build_folder, call, command, running, started
 from tests.hil.rigs import quiet, rig
-from tests.pil.built import JOB, KEY, KEY_FILE, ROOT
-from tests.processes import PATIENCE, wait_for
+from tests.pil.built import KEY
+from tests.processes import wait_for
 from tests.realtime import real_time
 
 KEYS = {
@@ -237,21 +235,6 @@ def test_a_board_that_was_left_running_is_taken_over() -> None:
 # The command line
 
 
-def bench(build: Path, *more: str) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "stepmap.cli",
-        "bench",
-        str(JOB),
-        "--sensor",
-        "gaussian",
-        "--build",
-        str(build),
-        *more,
-    ]
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_folder(tmp_path_factory.mktemp("build"))
@@ -288,9 +271,7 @@ def test_ctrl_c_stops_the_robot_and_keeps_the_record(moves: bool, events: list[l
     ],
 )
 def test_mistakes_on_the_command_line(more: list[str], code: int, told: str, built: Path) -> None:
-    done = subprocess.run(
-        bench(built, "--key", str(KEY_FILE), *more), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert done.returncode == code
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
+    done, _, complaints = call(command(built, *more))
+    assert done == code
+    assert told in complaints
+    assert "Traceback" not in complaints

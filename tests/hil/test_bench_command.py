@@ -20,7 +20,7 @@ from stepmap_hil.report.summary import moving
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.mcap import read
 from stepmap_hil.runs.recording import read_run
-from tests.hil.commands import NewRuns, Started, build_folder, command, run, running, started
+from tests.hil.commands import NewRuns, Started, build_folder, call, command, run, running, started
 from tests.hil.rigs import FAULTS
 from tests.pil.built import JOB, firmware
 from tests.processes import handles, has_loaded, wait_for
@@ -68,7 +68,7 @@ def test_a_sensor_that_is_unplugged_ends_the_run_safely(sensor: str, told: str, 
 
 def test_a_run_may_be_longer_than_its_plan(built: Path) -> None:
     """After the end of the plan the mass goes on to rest at its set point."""
-    code, _, complaints = run(command(built, "--seconds", "10.5", "--no-open-loop"))
+    code, _, complaints = call(command(built, "--seconds", "10.5", "--no-open-loop"))
     assert (code, complaints) == (0, "")
     recording = read_run(built / "suspended_mass" / "bench" / "run.mcap")
     rows = [row for row in recording.closed.rows if row.running]
@@ -79,7 +79,7 @@ def test_a_run_may_be_longer_than_its_plan(built: Path) -> None:
 
 @pytest.mark.parametrize("seconds", ["0", "0.05", "-1", "nan", "1e9"])
 def test_a_run_of_no_length(seconds: str, built: Path) -> None:
-    code, _, complaints = run(command(built, "--seconds", seconds))
+    code, _, complaints = call(command(built, "--seconds", seconds))
     assert code == 2
     assert "--seconds" in complaints
 
@@ -90,7 +90,7 @@ def test_a_run_of_no_length(seconds: str, built: Path) -> None:
 def test_an_emulated_chip_is_flashed_first(tmp_path: Path) -> None:
     build = build_folder(tmp_path, "stm32f405")
     options = ("--board", "stm32f405", "--faults", str(FAULTS / "unplugged.toml"))
-    code, table, complaints = run(command(build, *options))
+    code, table, complaints = call(command(build, *options))
     assert (code, "the sensor is gone" in complaints) == (1, True)
     size = firmware("stm32f405").image.stat().st_size
     assert f"{size} bytes by stm32flash" in table
@@ -123,13 +123,13 @@ def port(tmp_path: Path) -> Iterator[str]:
 
 def test_a_port_that_somebody_uses(terminal: str, built: Path) -> None:
     with serial.Serial(terminal, exclusive=True):
-        code, _, complaints = run(command(built, "--port", terminal))
+        code, _, complaints = call(command(built, "--port", terminal))
     assert code == 1
     assert "no other program using it" in complaints
 
 
 def test_a_port_with_nothing_behind_it(terminal: str, built: Path) -> None:
-    code, _, complaints = run(command(built, "--port", terminal))
+    code, _, complaints = call(command(built, "--port", terminal))
     assert code == 1
     assert "Nothing arrives at all" in complaints
 
@@ -139,7 +139,7 @@ def test_a_board_with_another_key(port: str, tmp_path: Path) -> None:
     other.touch(mode=0o600)
     other.write_text("17" * 32 + "\n")
     built = build_folder(tmp_path / "build")  # of its own: the firmware is built again, with that key
-    code, _, complaints = run(command(built, "--port", port, key=other))
+    code, _, complaints = call(command(built, "--port", port, key=other))
     assert code == 1
     assert "another key" in complaints
     assert "Traceback" not in complaints
@@ -149,7 +149,7 @@ def test_a_board_with_another_model(port: str, tmp_path: Path) -> None:
     """The board was flashed with the main job, and now a job with another mass is to run on it."""
     job = tmp_path / "heavier.toml"
     job.write_text(JOB.read_text().replace("mass = 0.1 ", "mass = 0.12 "))
-    code, _, complaints = run(command(tmp_path / "build", "--port", port, job=job))
+    code, _, complaints = call(command(tmp_path / "build", "--port", port, job=job))
     assert code in (1, 2)
     assert "model" in complaints
     assert "flash" in complaints
@@ -226,7 +226,7 @@ def check_aborted(build: Path, code: int, complaints: str, why: str) -> None:
 
 @pytest.mark.parametrize("name", ["bench", "robot"])
 def test_a_seed_that_no_recording_could_hold(name: str, tmp_path: Path) -> None:
-    code, _, complaints = run(
+    code, _, complaints = call(
         [sys.executable, "-m", "stepmap.cli", name, str(tmp_path / "job.toml"), "--seed", str(2**53)]
     )
     assert code == 2
@@ -235,16 +235,16 @@ def test_a_seed_that_no_recording_could_hold(name: str, tmp_path: Path) -> None:
 
 def test_a_file_where_runs_are_to_go(built: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
-    code, _, complaints = run(command(built, "--runs", str(tmp_path / "runs")))
+    code, _, complaints = call(command(built, "--runs", str(tmp_path / "runs")))
     assert (code, complaints) == (2, f"error: --runs: {tmp_path / 'runs'} is not a folder\n")
 
 
 # Ctrl-C
 
 LATE = """
-import os, signal, sys
-from stepmap.cli import main
+import os, signal
 from stepmap_hil.bench import execute as running
+from tests.hil import undrawn
 
 compare = running.open_loop
 
@@ -253,7 +253,7 @@ def interrupted(*given):
     return compare(*given)
 
 running.open_loop = interrupted
-main()
+undrawn.main()
 """
 
 
@@ -297,12 +297,11 @@ DRAWN = "ft2font"  # a library of the plots, which are made after everything els
 
 def is_under_way(made: Started, new: NewRuns, stage: str) -> bool:
     """Whether a command has come to a stage, as seen from outside."""
-    chips = [words for words in made.family() if "qemu-system" in words]
     return {
         "importing": lambda: handles(made.process.pid, signal.SIGHUP),
         "solving": lambda: has_loaded(made.process.pid, "_casadi"),
         "flashing": lambda: any("stm32flash" in words for words in made.family()),
-        "connecting": lambda: bool(chips) or running(str(new.build / "suspended_mass" / "build-native" / "program")),
+        "connecting": lambda: running(str(new.build / "suspended_mass" / "build-native" / "program")),
         "running": new.under_way,
         "drawing": lambda: has_loaded(made.process.pid, DRAWN),
     }[stage]()
@@ -323,7 +322,9 @@ def test_ctrl_c_at_any_time_leaves_nothing(board: str, sensor: str, stages: list
     there = {path.name for path in folder.iterdir()}
     for stage in stages:
         new = NewRuns(build)
-        with started(command(build, "--board", board, sensor=sensor)) as made:
+        words = command(build, "--board", board, "--seconds", "4", sensor=sensor)
+        words[2] = "stepmap.cli"  # with its pictures
+        with started(words) as made:
             over = f"it comes to {stage}"
             wait_for(
                 lambda made=made, new=new, stage=stage: (  # type: ignore[misc]

@@ -11,7 +11,7 @@ import pytest
 
 from stepmap import figures as published
 from stepmap_hil.runs import folders as runs
-from tests.hil.commands import build_folder, command, run
+from tests.hil.commands import build_folder, call, command
 from tests.pages import near
 from tests.pil.built import ROOT
 
@@ -23,7 +23,7 @@ def summary(build: Path, job: str) -> Any:
 @pytest.mark.slow
 def test_the_main_job_with_its_kinect(tmp_path: Path) -> None:
     build = build_folder(tmp_path, "stm32f405")
-    code, _, complaints = run(command(build, "--board", "stm32f405", "--seed", "1", sensor="kinect"))
+    code, _, complaints = call(command(build, "--board", "stm32f405", "--seed", "1", sensor="kinect"))
     assert (code, complaints) == (0, "")
     found = summary(build, "suspended_mass")
     assert (found["board"], found["sensor"], found["ticks"], found["ended"]) == ("stm32f405", "kinect", 300, "done")
@@ -65,7 +65,7 @@ def first_screen(readme: str, found: Any) -> None:
 def test_a_frame_that_is_lost_while_the_board_calibrates(tmp_path: Path) -> None:
     """The first of seed 3; the board is shown more."""
     build = build_folder(tmp_path)
-    code, _, complaints = run(command(build, "--seed", "3", "--seconds", "1", "--no-open-loop", sensor="kinect"))
+    code, _, complaints = call(command(build, "--seed", "3", "--seconds", "1", "--no-open-loop", sensor="kinect"))
     assert (code, complaints) == (0, "")
     found = summary(build, "suspended_mass")
     assert (found["sensor"], found["ticks"], found["ended"]) == ("kinect", 30, "done")
@@ -75,7 +75,7 @@ def test_a_frame_that_is_lost_while_the_board_calibrates(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_force_on_a_cart_swings_up_its_pendulum(tmp_path: Path) -> None:
     """A job of another kind: two encoders and a force, no robot that carries the mechanism, no metres alone."""
-    code, table, complaints = run(command(tmp_path, job=ROOT / "examples" / "cart_pendulum.toml"))
+    code, table, complaints = call(command(tmp_path, job=ROOT / "examples" / "cart_pendulum.toml"))
     assert (code, complaints) == (0, "")
     found = summary(tmp_path, "cart_pendulum")
     assert (found["ended"], found["bit_exact_with_host"], found["command_unit"]) == ("done", True, "N")
@@ -93,7 +93,9 @@ def stopped_by_a_fault(build: Path) -> None:
         'expect = { state = "stopped", reason = "gated" }\n'
     )
     before = summary(build, "cart_pendulum")
-    code, table, complaints = run(command(build, "--faults", str(faults), job=ROOT / "examples" / "cart_pendulum.toml"))
+    code, table, complaints = call(
+        command(build, "--faults", str(faults), job=ROOT / "examples" / "cart_pendulum.toml")
+    )
     assert (code, complaints) == (0, "")
     found = summary(build, "cart_pendulum")
     assert found["ended"].startswith("stopped: measurements stayed implausible at tick 59 (1.18 s): theta +")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +23,8 @@ from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
 from stepmap_hil.wire.upload import upload
 from tests.hil.browser import CHROMIUM, Browser
-from tests.hil.commands import build_folder, running
-from tests.hil.test_bench import bench
-from tests.pil.built import KEY, KEY_FILE, ROOT, firmware
+from tests.hil.commands import build_folder, command, running
+from tests.pil.built import KEY, ROOT, firmware
 from tests.processes import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
@@ -33,6 +33,21 @@ CHARTS = "[...document.querySelectorAll('.uplot canvas')].map(c => c.toDataURL()
 EVENTS = "!!document.getElementById('events')?.innerText.includes('fault by the operator: {}')"
 STATE = "document.getElementById('state')?.innerText"
 OVER = f"['done', 'stopped', 'fault', 'ended early'].includes({STATE})"
+# In lock-step a run is as fast as it can be; until a browser has done its part it would record minutes of ticks.
+PACED = """
+import time
+from stepmap_hil.live.listener import LiveRun
+from tests.hil import undrawn
+
+on_tick = LiveRun.on_tick
+
+def paced(*given):
+    on_tick(*given)
+    time.sleep(0.02)
+
+LiveRun.on_tick = paced
+undrawn.main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +64,14 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def running_bench(build: Path, browser: Browser) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command with its page opened, and the page's address; the process is gone at the end."""
-    command = bench(build, "--seconds", "3600", "--live", "--no-open-loop", "--key", str(KEY_FILE))
+    words = command(build, "--seconds", "3600", "--live", "--no-open-loop")
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PACED, *words[3:]],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     browser.requests.clear()
     browser.sockets.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.hil.commands import command, run
+from tests.hil.commands import call, command
 from tests.pil.built import JOB, ROOT
 
 LATE = 0.07  # s, two periods and a tenth: a Kinect with its driver
@@ -26,7 +26,7 @@ def late_job(folder: Path, *, known: float, actual: float, job: Path = JOB) -> P
 
 
 def bench(folder: Path, job: Path, *more: str) -> tuple[int, str, Any]:
-    code, _, complaints = run(command(folder, *more, job=job))
+    code, _, complaints = call(command(folder, *more, job=job))
     return code, complaints, json.loads((folder / job.stem / "bench" / "summary.json").read_text())
 
 
@@ -41,7 +41,7 @@ def test_a_known_latency_of_periods_is_made_up_for(tmp_path: Path) -> None:
     assert found["estimate_rms_m"] * 1.5 < found["raw_measurement_rms_m"]
     recording = tmp_path / job.stem / "bench" / "run.mcap"
     words = [*command(tmp_path)[:3], "replay", str(recording), "--build", str(tmp_path)]  # on the PC
-    code, table, complaints = run(words)
+    code, table, complaints = call(words)
     assert (code, complaints) == (0, ""), table
 
 

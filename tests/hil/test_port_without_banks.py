@@ -16,7 +16,7 @@ import pytest
 from stepmap.errors import LinkError, ModelError
 from stepmap_hil.bench.execute import closed_loop, open_loop
 from stepmap_hil.boards.line import Line
-from tests.hil.commands import build_folder, command, run
+from tests.hil.commands import build_folder, call, command
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import KEY_FILE, board
 
@@ -70,7 +70,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_board_at_a_port_follows_the_schedule_of_its_image(built: Path) -> None:
     """With the comparison of an open loop, for which the schedule is another: a process does that."""
     with serial_port("stm32f100") as port:
-        code, table, complaints = run(command(built, "--board", "stm32f100", "--port", port, "--seconds", "1"))
+        code, table, complaints = call(command(built, "--board", "stm32f100", "--port", port, "--seconds", "1"))
     assert (code, complaints) == (0, "")
     summary = json.loads((built / "suspended_mass" / "bench" / "summary.json").read_text())
     assert (summary["ended"], summary["ticks"], summary["bit_exact_with_host"]) == ("done", 30, True)
@@ -84,11 +84,11 @@ def test_a_rig_names_such_a_board_and_its_id(built: Path, tmp_path: Path) -> Non
     with serial_port("stm32f100") as port:
         lines = ["[rig]", f'port = "{port}"', 'board = "stm32f100"', f'key = "{KEY_FILE}"', f'board_id = "{"00" * 12}"']
         file.write_text("\n".join(lines))
-        code, _, complaints = run(command(built, "--rig", str(file), "--seconds", "1", "--no-open-loop"))
+        code, _, complaints = call(command(built, "--rig", str(file), "--seconds", "1", "--no-open-loop"))
         assert code == 1
         assert "and 000000000000000000000000 was expected" in complaints
         file.write_text("\n".join(lines[:-1]))
-        code, _, complaints = run(command(built, "--rig", str(file), "--seconds", "1", "--no-open-loop"))
+        code, _, complaints = call(command(built, "--rig", str(file), "--seconds", "1", "--no-open-loop"))
     assert (code, complaints) == (0, "")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from stepmap.errors import JobError
 from stepmap_hil.bench.settings import BenchSettings, read_settings
+from tests.hil.commands import call, command
 from tests.messages import told as message_of
 from tests.pil.built import JOB
 
@@ -93,8 +92,7 @@ def test_mistakes_name_the_line(table: str, line: str, told: str, tmp_path: Path
 def test_the_command_refuses_with_2(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text(JOB.read_text().replace("time_constant_factor = 1.3 ", "time_constant_factor = 0 "))
-    words = [sys.executable, "-m", "stepmap.cli", "bench", str(file), "--build", str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 2
-    assert "bench.plant.motor.time_constant_factor: must be 0.001 to 1000, got 0" in done.stderr
-    assert "Traceback" not in done.stderr
+    code, _, complaints = call(command(tmp_path, job=file))
+    assert code == 2
+    assert "bench.plant.motor.time_constant_factor: must be 0.001 to 1000, got 0" in complaints
+    assert "Traceback" not in complaints

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepmap.files import write_whole
 from stepmap.report import Grid, Picture, Section, page
@@ -16,6 +16,9 @@ from stepmap_hil.report.sentences import introduction, outcome, stages, table
 from stepmap_hil.report.summary import comparison, moving, series, summarize
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMS = ("png", "svg")
 STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
@@ -47,14 +50,18 @@ class Evaluated:
 
 def evaluate(controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]) -> Evaluated:
     """Metrics and pictures of a run, which is what takes time; raises LinkError where it has no tick."""
-    from stepmap import plots
-
     mine = series(controller, closed)
     other = series(controller, opened) if opened is not None and moving(opened) else None
     summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)})
     drawn = figures.draw(controller, mine, other)
-    pictures = {name: {form: plots.render(drawn[name], form) for form in FORMS} for name in drawn}
+    pictures = {name: _rendered(figure) for name, figure in drawn.items()}
     return Evaluated(closed, summary, pictures)
+
+
+def _rendered(figure: Figure) -> dict[str, bytes]:
+    from stepmap import plots  # takes a while to import
+
+    return {form: plots.render(figure, form) for form in FORMS}
 
 
 def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any]) -> None:
