@@ -34,8 +34,9 @@ demo: setup ## optimize, generate, build, flash an emulated STM32F405, upload; i
 	$(BIN)/stepmap demo
 	$(BIN)/stepmap bench examples/suspended_mass.toml --board stm32f405
 
+# Bytecode is kept whatever the environment says: tests start hundreds of processes that would compile everything again.
 test: check ## run all checks, then all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh

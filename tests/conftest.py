@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import stepmap as sm
-from tests import turns
+from tests import order, turns
 from tests.mechanisms import Case, case
 
 # The same examples in every run: a failure is a failure for everyone, and compiled libraries are found in the cache.
@@ -22,6 +23,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-generated", action="store_true", help="write firmware/generated anew instead of comparing with it"
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In several processes what takes longest begins first; in one the order is that of the files."""
+    if hasattr(config, "workerinput"):
+        items[:] = order.dealt(
+            items,
+            config.workerinput["workercount"],
+            lambda item: item.path.relative_to(Path(__file__).parent).as_posix(),
+            lambda item: item.get_closest_marker("realtime") is not None,
+        )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
@@ -16,9 +15,9 @@ from typer.testing import CliRunner
 
 from stepmap.cli import app
 from tests.hil.rigs import rig
-from tests.hil.undrawn import DRAWING
 from tests.pil.built import JOB, KEY_FILE, OUT, ROOT
 from tests.processes import PATIENCE, heed_signals
+from tests.undrawn import DRAWING, STEPMAP
 
 MARK = "STEPMAP_TEST_MARK"
 
@@ -33,7 +32,7 @@ def build_folder(folder: Path, board: str = "native") -> Path:
 def command(build: Path, *more: str, job: Path = JOB, sensor: str = "gaussian", key: Path = KEY_FILE) -> list[str]:
     """Words of a process that runs the bench; what it leaves has no pictures."""
     options = ["--sensor", sensor, "--build", str(build), "--key", str(key), *more]
-    return [sys.executable, "-m", "tests.hil.undrawn", "bench", str(job), *options]
+    return [*STEPMAP, "bench", str(job), *options]
 
 
 class Started:
@@ -140,7 +139,7 @@ def run(words: list[str]) -> tuple[int, str, str]:
 
 def call(words: list[str]) -> tuple[int, str, str]:
     """The same within this process, which has everything imported: for what does not end by a signal or a limit."""
-    assert words[:2] == [sys.executable, "-m"]
+    assert words[:3] == STEPMAP
     mark = uuid.uuid4().hex
     with pytest.MonkeyPatch.context() as patch, chdir(ROOT):
         for name in DRAWING:

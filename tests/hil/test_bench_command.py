@@ -24,6 +24,7 @@ from tests.hil.commands import NewRuns, Started, build_folder, call, command, ru
 from tests.hil.rigs import FAULTS
 from tests.pil.built import JOB, firmware
 from tests.processes import handles, has_loaded, wait_for
+from tests.undrawn import STEPMAP
 
 
 @pytest.fixture(scope="module")
@@ -226,9 +227,7 @@ def check_aborted(build: Path, code: int, complaints: str, why: str) -> None:
 
 @pytest.mark.parametrize("name", ["bench", "robot"])
 def test_a_seed_that_no_recording_could_hold(name: str, tmp_path: Path) -> None:
-    code, _, complaints = call(
-        [sys.executable, "-m", "stepmap.cli", name, str(tmp_path / "job.toml"), "--seed", str(2**53)]
-    )
+    code, _, complaints = call([*STEPMAP, name, str(tmp_path / "job.toml"), "--seed", str(2**53)])
     assert code == 2
     assert "--seed" in complaints
 
@@ -244,7 +243,7 @@ def test_a_file_where_runs_are_to_go(built: Path, tmp_path: Path) -> None:
 LATE = """
 import os, signal
 from stepmap_hil.bench import execute as running
-from tests.hil import undrawn
+from tests import undrawn
 
 compare = running.open_loop
 
@@ -323,7 +322,7 @@ def test_ctrl_c_at_any_time_leaves_nothing(board: str, sensor: str, stages: list
     for stage in stages:
         new = NewRuns(build)
         words = command(build, "--board", board, "--seconds", "4", sensor=sensor)
-        words[2] = "stepmap.cli"  # with its pictures
+        words[1:3] = ["-m", "stepmap.cli"]  # with its pictures
         with started(words) as made:
             over = f"it comes to {stage}"
             wait_for(

@@ -107,7 +107,7 @@ def test_a_robot_leaves_nothing_in_memory(number: signal.Signals, built: Path) -
 def test_nohup_goes_on(built: Path) -> None:
     """Where SIGHUP is ignored it stays so."""
     new = NewRuns(built)
-    with started(["nohup", *command(built, "--no-open-loop")]) as made:
+    with started(["nohup", *command(built, "--seconds", "5", "--no-open-loop")]) as made:
         wait_for(lambda: new.under_way() or made.process.poll() is not None, "the robot moves")
         assert made.process.poll() is None
         made.process.send_signal(signal.SIGHUP)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
 from stepmap import figures as published
+from stepmap.cli import app
 from stepmap.errors import LinkError, ModelError
 from stepmap_hil.bench.execute import closed_loop, open_loop
 from stepmap_hil.report import plots as figures
@@ -42,15 +43,14 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("recording") / "run.mcap", opened=True)
 
 
-def figure(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stepmap.cli", "figure", *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+def figure(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["figure", *map(str, words)])
 
 
 @pytest.mark.parametrize("name", ["fig2", "fig4"])
 def test_a_recording_becomes_a_figure(name: str, recording: Path, tmp_path: Path) -> None:
     done = figure(name, recording, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()
     assert f"Schultz &amp; Murphey, Fig. {name[-1]}" in (tmp_path / f"{name}.html").read_text()
@@ -121,7 +121,7 @@ def test_what_cannot_be_drawn_is_refused(recording: Path, tmp_path: Path) -> Non
     with pytest.raises(ModelError, match="cannot be read"):
         published.make("fig4", recording=tmp_path / "none.mcap")
     done = figure("fig5")
-    assert (done.returncode, "fig2, fig3, fig4" in done.stderr) == (2, True)
+    assert (done.exit_code, "fig2, fig3, fig4" in done.stderr) == (2, True)
 
 
 def test_the_bench_is_run_where_there_is_no_recording(

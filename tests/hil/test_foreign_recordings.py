@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +14,9 @@ from typing import Any
 
 import pytest
 from mcap.writer import CompressionType, Writer
+from typer.testing import CliRunner, Result
 
+from stepmap.cli import app
 from stepmap.errors import DamagedError, ModelError, StepmapError
 from stepmap_codegen import generate as generation
 from stepmap_hil.bench.execute import closed_loop
@@ -99,9 +99,13 @@ def designed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generation, "controller", lambda *_: solution()[1])
 
 
-def report(path: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stepmap.cli", "report", str(path), *more]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def report(path: Path, *more: str) -> Result:
+    """The command with its pictures; an error is one that it tells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generation, "controller", lambda *_: solution()[1])
+        done = CliRunner().invoke(app, ["report", str(path), *more])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
 
 
 def test_a_recording_put_together_again_is_one(tmp_path: Path) -> None:
@@ -128,7 +132,7 @@ def test_the_command_refuses_it_in_a_line(tmp_path: Path) -> None:
     victim.write_text("mine")
     path = whole().run(job=str(tmp_path / "pyproject"), stepmap=ESCAPE).write(tmp_path / "run.mcap")
     done = report(path)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr.startswith(f"error: {path} is damaged: its job is ")
     assert done.stderr.count("\n") == 1
     assert victim.read_text() == "mine"
@@ -246,7 +250,7 @@ def test_what_no_program_of_ours_wrote_is_refused(kind: str, tmp_path: Path) -> 
 
 def test_deep_nesting_ends_the_command_with_a_line(tmp_path: Path) -> None:
     done = report(DAMAGES["nested message"][0]().write(tmp_path / "run.mcap"))
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert "nested too deeply" in done.stderr
 
 
@@ -259,7 +263,7 @@ def with_open_loop(**changed: object) -> Parts:
 @pytest.mark.parametrize("changed", [{"tick": 2**32 - 1}, {"running": False}])
 def test_runs_without_a_tick_in_common_are_not_compared(changed: dict[str, object], tmp_path: Path) -> None:
     done = report(with_open_loop(**changed).write(tmp_path / "run.mcap"))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads((tmp_path / "summary.json").read_text())["open_loop_rms_m"] is None
     assert (tmp_path / "setpoint.png").stat().st_size > 0
 
@@ -272,7 +276,7 @@ def test_whatever_a_damaged_recording_causes_is_told_in_a_line(tmp_path: Path) -
     entries[at] = replace(entries[at], content={**entries[at].content, "coordinates": longer})
     path = replace(whole(), entries=entries).write(tmp_path / "run.mcap")
     done = report(path)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr.startswith(f"error: {path} is damaged: ")
     assert done.stderr.count("\n") == 1
 
@@ -306,7 +310,7 @@ def test_texts_of_a_recording_are_shown_as_they_are(tmp_path: Path) -> None:
     parts = whole().end(ended=ESCAPE, results=json.dumps(results_), facts=facts).first("/event", text=f"<i>{ESCAPE}")
     path = parts.write(tmp_path / "run.mcap")
     done = report(path, "--out", str(tmp_path / "out"))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert r"\x1b]0;owned\x07 [bold]loud[/bold]" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text()
@@ -334,7 +338,7 @@ def test_a_report_is_not_written_through_links_that_came_with_the_recording(tmp_
     victim.write_text("mine")
     (folder / "summary.json").symlink_to(victim)
     done = report(whole().write(folder / "run.mcap"))
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "is a link, and a report is not written through it" in done.stderr
     assert victim.read_text() == "mine"
 
@@ -345,7 +349,7 @@ def test_a_report_does_not_wait_for_pipes(name: str, tmp_path: Path) -> None:
         whole().write(tmp_path / "run.mcap")
     os.mkfifo(tmp_path / name)
     done = report(tmp_path / "run.mcap")
-    assert done.returncode == 2
+    assert done.exit_code == 2
     told = "cannot be read: Not a regular file" if name == "run.mcap" else "is not a file, and a report does not take"
     assert told in done.stderr
 
@@ -353,7 +357,7 @@ def test_a_report_does_not_wait_for_pipes(name: str, tmp_path: Path) -> None:
 def test_a_file_where_a_report_is_to_go(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     done = report(whole().write(tmp_path / "run.mcap"), "--out", str(tmp_path / "out"))
-    assert (done.returncode, done.stderr) == (2, f"error: --out: {tmp_path / 'out'} is not a folder\n")
+    assert (done.exit_code, done.stderr) == (2, f"error: --out: {tmp_path / 'out'} is not a folder\n")
 
 
 def test_errors_are_the_programs_own() -> None:

@@ -37,7 +37,7 @@ OVER = f"['done', 'stopped', 'fault', 'ended early'].includes({STATE})"
 PACED = """
 import time
 from stepmap_hil.live.listener import LiveRun
-from tests.hil import undrawn
+from tests import undrawn
 
 on_tick = LiveRun.on_tick
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.pages import NUMBER, ROOT, consoles, files, near
 from tests.processes import PATIENCE
+from tests.undrawn import STEPMAP
 
 PAGE = ROOT / "docs" / "tutorial.md"
 TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm", "stm32flash")
@@ -35,7 +36,7 @@ class Workplace:
             alone = ["--no-deps", "--no-build-isolation", "--quiet", "--target", "installed", "."]
             words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *alone]
         elif words[0] == "stepmap":
-            words = [sys.executable, "-m", "stepmap.cli", *words[1:]]
+            words = [*STEPMAP, *words[1:]]
         elif words[0] == "python":
             words[0] = sys.executable
         done = subprocess.run(

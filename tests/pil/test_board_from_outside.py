@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from stepmap_codegen.toolchain import TARGETS
 from tests.pil.built import JOB, OUT, ROOT, solution
+from tests.undrawn import STEPMAP
 
 MISSING = TARGETS["cortex-m3"].missing()
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed")
@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stepmap(site: Path, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "stepmap.cli", *map(str, words)],
+        [*STEPMAP, *map(str, words)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,

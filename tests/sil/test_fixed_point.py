@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import casadi as ca
@@ -13,6 +14,9 @@ import pytest
 import stepmap as sm
 from stepmap_codegen import BlockRole, Controller, FloatMachine, Form, IntegerMachine, Options, Role, decode, encode
 from stepmap_codegen.model.float_machine import float_rule
+
+# A SingleRunMachine is equal to an IntegerMachine: tests/property/test_programs.py
+from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.precision.ensemble import Ensemble, first_fields, simulate
 from tests.sil.controllers import compare, library, outside, random_fields, suspended_mass
 
@@ -49,6 +53,11 @@ def with_word(word: int) -> Controller:
     return suspended_mass()[0] if word == 32 else suspended_mass(Options(word=word, study=True))[0]
 
 
+def load(machine: SingleRunMachine, fields: Sequence[int], values: Iterable[int]) -> None:
+    for i, value in zip(fields, values, strict=True):
+        machine.fields[i] = int(value)
+
+
 @functools.cache
 def deviation(word: int, ticks: int) -> float:
     """Largest distance of estimates [m] between integers of that word and float64, fed the same measurements.
@@ -60,21 +69,25 @@ def deviation(word: int, ticks: int) -> float:
     assert formats is not None
     run = simulate(program, made.plant, trajectory, Ensemble(runs=2, seed=7, outlier_rate=0.0, gap_rate=0.0))
     exact = FloatMachine(program, run.start)
-    integer = IntegerMachine(program, formats, encode(run.start, formats.fields, word))
+    integers = [SingleRunMachine(program, formats, v) for v in encode(run.start, formats.fields, word).T]
     fresh, estimate = outside(made), program.of(Role.STATE)[:4]
     variances = [i for i in program.of(Role.COVARIANCE) if len(set(program.fields[i].place or ())) == 1]
     worst = 0.0
     for z, row in zip(run.measurements[:ticks], run.schedule, strict=False):
         values = np.concatenate([z, np.tile(row[:, None], (1, 2))])
         exact.fields[fresh] = values
-        integer.fields[fresh] = encode(values, [formats.fields[i] for i in fresh], word)
+        given = encode(values, [formats.fields[i] for i in fresh], word)
+        for integer, column in zip(integers, given.T, strict=True):
+            load(integer, fresh, column)
         for block in range(len(program.blocks)):
             exact.run(block)
-            integer.run(block)
-        assert (integer.fields[variances] > 0).all()
-        decoded = decode(integer.fields, formats.fields)
+            for integer in integers:
+                integer.run(block)
+        fields = np.array([integer.fields for integer in integers]).T
+        assert (fields[variances] > 0).all()
+        decoded = decode(fields, formats.fields)
         worst = max(worst, float(np.abs(decoded[estimate] - exact.fields[estimate]).max()))
-    assert not integer.saturations.any()
+    assert not any(integer.saturations for integer in integers)
     return worst
 
 
@@ -97,20 +110,21 @@ def free_run() -> tuple[float, float]:
     assert formats is not None
     start = first_fields(program, made.plant, trajectory.x[:1])
     exact = FloatMachine(program, start)
-    integer = IntegerMachine(program, formats, encode(start, formats.fields, 32))
+    integer = SingleRunMachine(program, formats, encode(start, formats.fields, 32)[:, 0])
     state, command, covariance = (program.of(role) for role in (Role.STATE, Role.COMMAND, Role.COVARIANCE))
-    predict, kept = program.block_of(BlockRole.PREDICT), integer.fields[covariance]
+    predict, kept = program.block_of(BlockRole.PREDICT), [integer.fields[i] for i in covariance]
     distance = gap = 0.0
     for u in trajectory.u:
-        integer.fields[command] = encode(u[:, None], [formats.fields[i] for i in command], 32)
-        exact.fields[command] = decode(integer.fields, formats.fields)[command]
-        integer.fields[covariance], exact.fields[covariance] = kept, start[covariance]
+        load(integer, command, encode(u[:, None], [formats.fields[i] for i in command], 32)[:, 0])
+        exact.fields[command] = decode(np.array(integer.fields)[:, None], formats.fields)[command]
+        load(integer, covariance, kept)
+        exact.fields[covariance] = start[covariance]
         integer.run(predict)
         exact.run(predict)
-        x = decode(integer.fields, formats.fields)[state, 0]
+        x = decode(np.array(integer.fields)[:, None], formats.fields)[state, 0]
         distance = max(distance, float(np.abs(x - exact.fields[state, 0])[:4].max()))
         gap = max(gap, abs(float((x[0] - x[2]) ** 2 + (x[1] - 1.0) ** 2 - x[3] ** 2)))
-    assert not integer.saturations.any()
+    assert integer.saturations == 0
     return distance, gap
 
 
@@ -129,7 +143,7 @@ def plant_deviation() -> float:
     rng = np.random.default_rng(5)
     start = first_fields(program, made.plant, trajectory.x[:1])
     exact = FloatMachine(program, start)
-    integer = IntegerMachine(program, formats, encode(start, formats.fields, 32))
+    integer = SingleRunMachine(program, formats, encode(start, formats.fields, 32)[:, 0])
     fresh, command = outside(made), program.of(Role.COMMAND)
     one = other = trajectory.x[0]
     worst = 0.0
@@ -137,14 +151,14 @@ def plant_deviation() -> float:
         noise, push = rng.normal(0.0, 0.01, 4), rng.normal(0.0, 5e-4, step.nx) * (np.arange(step.nx) // 2 == 2)
         exact.fields[fresh, 0] = np.concatenate([one[:4] + noise, row])
         values = np.concatenate([other[:4] + noise, row])[:, None]
-        integer.fields[fresh] = encode(values, [formats.fields[i] for i in fresh], 32)
+        load(integer, fresh, encode(values, [formats.fields[i] for i in fresh], 32)[:, 0])
         for block in range(len(program.blocks)):
             exact.run(block)
             integer.run(block)
         one = step.step(one + push, exact.fields[command, 0]).x
-        other = step.step(other + push, decode(integer.fields, formats.fields)[command, 0]).x
+        other = step.step(other + push, decode(np.array(integer.fields)[:, None], formats.fields)[command, 0]).x
         worst = max(worst, float(np.abs(one - other)[:4].max()))
-    assert not integer.saturations.any()
+    assert integer.saturations == 0
     return worst
 
 

@@ -14,6 +14,8 @@ from typer.testing import CliRunner, Result
 from stepmap import jobs
 from stepmap.cli import app
 from stepmap.jobs.stage import digest
+from stepmap.optimal import Plan
+from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
 from stepmap_codegen.emit.schedule import unpack
 
@@ -52,6 +54,23 @@ def generate(*arguments: object) -> Result:
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepmap.jobs.optimize.draw", lambda *_: {})
+
+
+DESIGNED: dict[str, Controller] = {}
+
+
+@pytest.fixture(autouse=True)
+def _designed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is designed from the same job with the same options is the same; what is done with it is tested here."""
+    design = generation.controller
+
+    def designed(job: jobs.Job, plan: Plan, choices: generation.Choices) -> Controller:
+        key = repr((job.document, plan.trajectory.x.tobytes(), plan.gains.tobytes(), choices))
+        if key not in DESIGNED:
+            DESIGNED[key] = design(job, plan, choices)
+        return DESIGNED[key]
+
+    monkeypatch.setattr(generation, "controller", designed)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import stepmap as sm
 from stepmap import jobs
 from stepmap.jobs import kinds
 from stepmap_codegen.emit.schedule import unpack
+from tests.undrawn import STEPMAP
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOLD = """
@@ -99,7 +99,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(folder: Path, where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "stepmap.cli", *arguments]
+    command = [*STEPMAP, *arguments]
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(command, capture_output=True, text=True, cwd=where, env=environment, timeout=600)
 

@@ -59,10 +59,10 @@ def _preload() -> str | None:
 @pytest.mark.slow
 @pytest.mark.skipif(_preload() is None, reason="gcc or its address sanitizer is not installed")
 @pytest.mark.parametrize("system", ["cart_pendulum", "pendulum_chain", "sample_model", "suspended_mass"])
-def test_runtime_is_clean_under_sanitizers(system: str, tmp_path: Path) -> None:
+def test_runtime_is_clean_under_sanitizers(system: str) -> None:
     environment = os.environ | {
         "CC": f"env -u LD_PRELOAD gcc {FLAGS}",  # the compiler itself would be slow under it
-        "STEPMAP_CACHE": str(tmp_path),
+        "STEPMAP_CACHE": str(ROOT / "build" / "tests" / "sanitized"),  # named by sources and flags, so built once
         "LD_PRELOAD": _preload() or "",
         "ASAN_OPTIONS": "detect_leaks=0",  # python's own
     }

@@ -1,0 +1,53 @@
+"""The order of tests in the processes of a run: the longest begin first, so that none works alone at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TypeVar
+
+SLOW = (
+    "hil/test_tutorial.py",
+    "hil/test_jobs_on_the_bench.py",
+    "unit/test_sanitizers.py",
+    "hil/test_bench_command.py",
+    "hil/test_old_measurements.py",
+    "hil/test_live_bench.py",
+    "sil/test_fixed_point.py",
+    "sil/test_million.py",
+    "pil/test_board_from_outside.py",
+    "pil/test_boards_equal_the_model.py",
+    "hil/test_faults.py",
+    "sil/test_kept_formats.py",
+    "sil/test_targets.py",
+    "contract/test_controllers.py",
+    "fuzz/test_fuzz.py",
+    "hil/test_endings.py",
+    "unit/test_jobs_kinds.py",
+    "firmware/test_platformio.py",
+    "unit/test_generate_cli.py",
+)
+"""Modules with tests of several seconds, the longest first; whatever is missing here only begins later."""
+
+T = TypeVar("T")
+
+
+def dealt(items: Sequence[T], workers: int, module: Callable[[T], str], alone: Callable[[T], bool]) -> list[T]:
+    """All items, so that each of `workers` equal parts begins with its share of the slow modules.
+
+    ``--dist worksteal`` gives every process one part. Modules with tests that are to be ``alone`` come last: whoever
+    waits for one then waits for short tests. Modules stay together, as their fixtures are made once per process.
+    """
+    modules: dict[str, list[T]] = {}
+    for item in items:
+        modules.setdefault(module(item), []).append(item)
+    waiting = {name: group for name, group in modules.items() if any(map(alone, group))}
+    slow = [modules[name] for name in SLOW if name in modules.keys() - waiting.keys()]
+    rest = [group for name, group in modules.items() if name not in waiting and group not in slow]
+    others: Iterator[T] = chain(*rest, *waiting.values())
+    made: list[T] = []
+    for number in range(workers):
+        begun = list(chain(*slow[number::workers]))
+        size = (len(items) - len(made)) // (workers - number)
+        made += [*begun, *islice(others, max(0, size - len(begun)))]
+    return [*made, *others]
