@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Runs every static check, all of them even if one fails, and fails at the end if any did.
+# Runs every static check, side by side and all of them even if one fails, and fails at the end if any did.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
 
-failed=()
+headings=() processes=() failed=()
+trap 'kill "${processes[@]}" 2>/dev/null; exit 130' INT TERM # what runs in the background ignores Ctrl-C
 check() { # heading command...
-  echo "== $1"
-  "${@:2}" || failed+=("$1")
+  "${@:2}" >"$said/${#headings[@]}" 2>&1 &
+  headings+=("$1") processes+=("$!")
 }
 
+check "mypy" "$bin/mypy" --strict host/stepmap codegen/stepmap_codegen hil/stepmap_hil # takes longest
 check "ruff format" "$bin/ruff" format --check .
 check "ruff check" "$bin/ruff" check .
-check "mypy" "$bin/mypy" --strict host/stepmap codegen/stepmap_codegen hil/stepmap_hil
 check "imports" "$bin/lint-imports" --no-logo
 
 # Our own C: tracked or about to be; neither generated nor test data.
@@ -32,6 +35,11 @@ if ((${#sources[@]})); then
 fi
 check "gcc" tools/check_c.sh
 
+for number in "${!headings[@]}"; do
+  wait "${processes[number]}" || failed+=("${headings[number]}")
+  echo "== ${headings[number]}"
+  cat "$said/$number"
+done
 if ((${#failed[@]})); then
   (IFS=, && echo "== failed: ${failed[*]}") >&2
   exit 1
