@@ -13,7 +13,7 @@ STAMP := $(VENV)/.setup-done
 .PHONY: help setup system demo test check bench bench-versions flood soak lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with the locked packages and stepmap itself, editable
 
