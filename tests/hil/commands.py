@@ -86,7 +86,7 @@ def carries(pid: int, mark: str) -> bool:
         return False
 
 
-UNDER_WAY = 300_000  # bytes of a recording: job and plan come first, then two kilobytes per tick
+UNDER_WAY = 200_000  # bytes of a recording: job, plan and calibration come first, then four kilobytes per tick
 LONG = ("--seconds", "600", "--no-open-loop")  # for whoever is to end it: longer than anybody waits
 
 

@@ -34,7 +34,7 @@ def bench(folder: Path, job: Path, *more: str) -> tuple[int, str, Any]:
 def test_a_known_latency_of_periods_is_made_up_for(tmp_path: Path) -> None:
     """By filter, state feedback and motors together, on a chip as on the PC, and as the integer model does it."""
     job = late_job(tmp_path, known=LATE, actual=LATE)
-    code, complaints, found = bench(tmp_path, job, "--board", "stm32f100", "--no-open-loop", "--seconds", "5")
+    code, complaints, found = bench(tmp_path, job, "--board", "stm32f100", "--no-open-loop", "--seconds", "3")
     assert (code, complaints, found["ended"]) == (0, "", "done")
     assert found["bit_exact_with_host"] is True
     assert found["tracking_rms_m"] < 0.006

@@ -54,6 +54,43 @@ def test_a_signal_in_the_middle_of_casadis_work_is_an_interrupt(number: signal.S
     assert done.stdout.splitlines() == [WORDS[number]] * 15
 
 
+LOADING = """
+import os, signal, sys
+import numpy
+from stepmap.cli.signals import Ending, Told
+
+def within(frame):
+    while frame is not None:
+        if frame.f_code.co_name == "exec_module" and frame.f_locals["module"].__name__ == "matplotlib.ft2font":
+            return True
+        frame = frame.f_back
+    return False
+
+def interrupt(frame, event, argument):
+    if event == "call" and not frame.f_code.co_filename.startswith("<frozen") and within(frame):
+        sys.setprofile(None)
+        print("library calls Python")
+        os.kill(os.getpid(), signal.SIGINT)
+
+ending = Ending()
+try:
+    with ending.heeded():
+        sys.setprofile(interrupt)
+        import matplotlib.ft2font
+        while True:  # it comes a moment later
+            pass
+except Told:
+    print(ending.word)
+"""
+
+
+def test_a_signal_while_a_library_is_loaded_waits() -> None:
+    """The one of matplotlib makes its enumerations in Python; without them it crashes when the process ends."""
+    done = run_python(LOADING)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["library calls Python", "interrupted"]
+
+
 SECOND_SIGNAL = """
 import signal
 from contextlib import contextmanager

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ExtensionFileLoader
 from types import FrameType
 
 SETTLING = 10.0  # s for a command to leave things in order, in which nothing interrupts it again
@@ -115,12 +116,21 @@ def _is_bad_time(frame: FrameType | None) -> bool:
 
     CasADi, when it converts arguments, drops exceptions or makes them errors of its own; the import system cleans up in
     callbacks of weak references, whose exceptions Python prints and forgets; mcap would leave a record half
-    written, and nothing behind it could be read.
+    written, and nothing behind it could be read; a library in C++ whose import fails halfway crashes when Python ends.
     """
     if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         return True
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in UNINTERRUPTED:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in UNINTERRUPTED or _loads_library(frame):
             return True
         frame = frame.f_back
     return False
+
+
+def _loads_library(frame: FrameType) -> bool:
+    """Whether this is where the import system begins with a compiled library, which may call Python meanwhile."""
+    return (
+        frame.f_code.co_name in ("create_module", "exec_module")
+        and frame.f_code.co_filename.startswith("<frozen importlib")
+        and isinstance(frame.f_locals.get("self"), ExtensionFileLoader)
+    )
