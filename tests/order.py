@@ -35,8 +35,9 @@ T = TypeVar("T")
 def dealt(items: Sequence[T], workers: int, module: Callable[[T], str], alone: Callable[[T], bool]) -> list[T]:
     """All items, so that each of `workers` equal parts begins with its share of the slow modules.
 
-    ``--dist worksteal`` gives every process one part. Modules with tests that are to be ``alone`` come last: whoever
-    waits for one then waits for short tests. Modules stay together, as their fixtures are made once per process.
+    ``--dist worksteal`` gives every process one part, and takes from the end of one for a process that has none left.
+    Modules stay together, as their fixtures are made once per process. Those with tests that are to be ``alone`` follow
+    the slow ones of the last part: whoever waits for one of these waits for short tests then, and none is taken away.
     """
     modules: dict[str, list[T]] = {}
     for item in items:
@@ -44,10 +45,10 @@ def dealt(items: Sequence[T], workers: int, module: Callable[[T], str], alone: C
     waiting = {name: group for name, group in modules.items() if any(map(alone, group))}
     slow = [modules[name] for name in SLOW if name in modules.keys() - waiting.keys()]
     rest = [group for name, group in modules.items() if name not in waiting and group not in slow]
-    others: Iterator[T] = chain(*rest, *waiting.values())
+    others: Iterator[T] = chain(*rest)
     made: list[T] = []
     for number in range(workers):
-        begun = list(chain(*slow[number::workers]))
+        begun = list(chain(*slow[number::workers], *(waiting.values() if number == workers - 1 else ())))
         size = (len(items) - len(made)) // (workers - number)
         made += [*begun, *islice(others, max(0, size - len(begun)))]
     return [*made, *others]

@@ -24,13 +24,15 @@ ITEMS[5:5] = ["unit/test_time.py::clock", "unit/test_time.py::a", f"{SLOW[1]}::a
 def test_every_test_is_there_once(workers: int) -> None:
     made = dealt(ITEMS, workers, module, is_alone)
     assert sorted(made) == sorted(ITEMS)
-    assert made[-2:] == ["unit/test_time.py::clock", "unit/test_time.py::a"]
+    at = made.index("unit/test_time.py::clock")
+    assert made[at + 1] == "unit/test_time.py::a"
 
 
 def test_every_part_begins_with_its_share_of_the_slow_ones() -> None:
     made = dealt(ITEMS, 2, module, is_alone)
     assert made[:2] == [f"{SLOW[0]}::a", f"{SLOW[0]}::b"]
-    assert made[len(ITEMS) // 2] == f"{SLOW[1]}::a"
+    second = made[len(ITEMS) // 2 :]
+    assert second[:3] == [f"{SLOW[1]}::a", "unit/test_time.py::clock", "unit/test_time.py::a"]
 
 
 def test_slow_modules_are_there() -> None:

@@ -28,6 +28,7 @@ from stepmap.graph import cache
 from stepmap.owned import is_own
 from stepmap.text import printable
 from stepmap.toml.tables import parse_text
+from tests.undrawn import STEPMAP
 
 STRANGER = 54321
 NESTED = 100_000
@@ -243,7 +244,7 @@ def test_file_names_reach_the_terminal_as_they_are(terminal: bool, tmp_path: Pat
         job = tmp_path / f"{name}.toml"
         job.write_text((Path(__file__).parents[2] / "examples" / "pendulum_swingup.toml").read_text())
         environment = {**os.environ, **({"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"} if terminal else {})}
-        command = [sys.executable, "-m", "stepmap.cli", "optimize", str(job), "--build", str(tmp_path / "build")]
+        command = [*STEPMAP, "optimize", str(job), "--build", str(tmp_path / "build")]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == code
         assert printable(name) in done.stdout + done.stderr
