@@ -7,7 +7,7 @@ linearization, of the covariance and of the gains disappear by themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import casadi as ca
@@ -17,7 +17,9 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.graph.tape import Tape, record
 from stepmap.mechanics.quantity import Coordinate, Input
-from stepmap.steps.variational import VariationalStep
+from stepmap_codegen.lower.plant import Noise as Noise
+from stepmap_codegen.lower.plant import Plant as Plant
+from stepmap_codegen.lower.plant import Settings as Settings
 from stepmap_codegen.lower.step_graph import StepGraph, solve_static
 from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Operation, Program, Role, Store
 
@@ -25,33 +27,6 @@ CHANNELS = 32  # bits of a mask
 
 Named: TypeAlias = Sequence[tuple[str, ca.SX]]
 MakeBlock: TypeAlias = Callable[..., Block]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What besides the model decides the program."""
-
-    newton: int = 2  # iterations after the predictor
-    gate: float | None = 5.0  # standard deviations
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Covariances of the filter: process (nx, nx), measurement variances (nz), start (nx, nx)."""
-
-    process: Array
-    measurement: Array
-    start: Array
-
-
-@dataclass(frozen=True)
-class Plant:
-    """What the program is made for."""
-
-    step: VariationalStep
-    noise: Noise
-    gains: Array  # (N, nu, nx): only their zeros matter here
-    settings: Settings
 
 
 def lower(plant: Plant) -> Program:

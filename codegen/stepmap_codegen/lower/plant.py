@@ -1,0 +1,35 @@
+"""What a controller is generated for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepmap.arrays import Array
+from stepmap.steps.variational import VariationalStep
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What besides the model decides the program."""
+
+    newton: int = 2  # iterations after the predictor
+    gate: float | None = 5.0  # standard deviations
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Covariances of the filter: process (nx, nx), measurement variances (nz), start (nx, nx)."""
+
+    process: Array
+    measurement: Array
+    start: Array
+
+
+@dataclass(frozen=True)
+class Plant:
+    """What the program is made for."""
+
+    step: VariationalStep
+    noise: Noise
+    gains: Array  # (N, nu, nx): only their zeros matter here
+    settings: Settings
