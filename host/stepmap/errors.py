@@ -70,9 +70,16 @@ class RangeError(StepmapError):
     """
 
     def __init__(
-        self, message: str, *, signal: str | None = None, value: float | None = None, format: str | None = None
+        self,
+        message: str,
+        *,
+        signal: str | None = None,
+        value: float | None = None,
+        format: str | None = None,
+        cause: str = "",
+        hint: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, cause=cause, hint=hint)
         self.signal = signal
         self.value = value
         self.format = format

@@ -19,6 +19,11 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     return f"did you mean {near!r}? " if near is not None else ""
 
 
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop, as causes and hints have them; nothing stays nothing."""
+    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
+
+
 def printable(text: str, *, lines: bool = False) -> str:
     """The text with everything that a terminal would obey, or not show, as an escape that can be read: ``\\x1b``.
 

@@ -298,7 +298,7 @@ def test_connect_ping_and_command(fresh: Board) -> None:
 
 def test_a_refusal_says_why_and_what_to_do(fresh: Board) -> None:
     link, _ = linked(fresh)
-    with pytest.raises(LinkError, match=r"refused to run while armed: .* Reason: .*calibrate first"):
+    with pytest.raises(LinkError, match=r"refused to run while armed\ncause: .*\nhint: Calibrate first"):
         link.command("run")
 
 
@@ -384,11 +384,11 @@ def test_a_session_believes_nobody_else_s_heartbeats(fresh: Board) -> None:
     line.heartbeat()
     state = dialect.value("STEPMAP_STATE_RUNNING")
     line.hear(dialect.encode(Message("HEARTBEAT", {"state": state}, system=1, component=1), 0))
-    told = session.told()
+    told = session.last_heartbeat()
     assert told.trusted
     assert told.state != state
     line.hear(dialect.encode(Message("HEARTBEAT", {"state": state}, system=1, component=1), 0))
-    assert session.told() is None
+    assert session.last_heartbeat() is None
 
 
 def test_what_was_recorded_is_not_believed_by_a_host_that_has_just_begun(fresh: Board) -> None:

@@ -741,7 +741,7 @@ def test_an_uploaded_schedule_is_used_and_outlives_a_reset(board: LoopBoard) -> 
 def test_an_upload_waits_until_the_board_is_idle(board: LoopBoard) -> None:
     calibrate(board)
     arm(board)
-    with pytest.raises(LinkError, match="while the board is idle: stop it first"):
+    with pytest.raises(LinkError, match=r"while the board is idle\.\nhint: Stop it first"):
         upload(board.link, blob(), KEY)
     assert board.facts.uploaded == 0
     board.command("stop")

@@ -235,7 +235,21 @@ def test_a_seed_that_no_recording_could_hold(name: str, tmp_path: Path) -> None:
 def test_a_file_where_runs_are_to_go(built: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
     code, _, complaints = call(command(built, "--runs", str(tmp_path / "runs")))
-    assert (code, complaints) == (2, f"error: --runs: {tmp_path / 'runs'} is not a folder\n")
+    assert (code, complaints.splitlines()[0]) == (2, f"error: --runs: {tmp_path / 'runs'} is not a folder")
+
+
+def test_what_can_be_known_is_said_before_anything_is_made(built: Path, tmp_path: Path) -> None:
+    """A missing key or a build folder that is a file would else be found after minutes of optimizing and building."""
+    (tmp_path / "file").touch()
+    for words, said in (
+        (command(built, key=tmp_path / "no.key"), f"error: there is no key file {tmp_path / 'no.key'}"),
+        (command(tmp_path / "file"), f"error: --build: {tmp_path / 'file'} is not a folder"),
+    ):
+        code, table, complaints = call(words)
+        assert code != 0
+        assert complaints.splitlines()[0] == said
+        assert "hint: " in complaints
+        assert table == ""
 
 
 # Ctrl-C

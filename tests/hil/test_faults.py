@@ -158,6 +158,7 @@ def test_faults_of_what_is_not_there_are_told_with_their_line(text: str, told: s
     with pytest.raises(JobError) as caught:
         read_faults(file, ["mass.x", "mass.y"], ["xr", "r"])
     assert told in str(caught.value)
+    assert caught.value.hint
     assert read_faults(file)  # of any job
 
 

@@ -56,7 +56,7 @@ def test_paths_are_beside_the_file(tmp_path: Path) -> None:
         ('[rig]\nplant = "real"\n', "'port' is missing"),
         (
             '[rig]\nplant = "real"\nport = "x"\nkey = "k"\n',
-            "'camera' is missing: where the Kinect stands; stepmap calib",
+            "'camera' is missing\nhint: stepmap calibrate finds out where the Kinect",
         ),
         ('[rig]\nplant = "maybe"\n', ":2: rig.plant: no choice is called 'maybe'"),
         ("[rig]\nbaud = 3\n", ":2: rig.baud: must be 1200 to 4000000"),

@@ -12,7 +12,7 @@ import pytest
 from tests.hil.commands import build_folder, command, run
 
 TIMED = ("stages", "board_started_after_seconds", "board_id")
-BEFORE = ("solve", "generate", "build native")
+BEFORE = ("optimize", "generate", "build native")
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ def test_a_run_is_not_disturbed_by_an_upload() -> None:
     with board("native") as it:
         robot = Robot(it)
         robot.prepare()
-        with pytest.raises(LinkError, match="while the board is idle: stop it first"):
+        with pytest.raises(LinkError, match=r"while the board is idle\.\nhint: Stop it first"):
             upload(robot.link, other(), KEY)
         robot.session.stop()
         assert upload(robot.link, other(), KEY).chunks > 0

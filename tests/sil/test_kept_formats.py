@@ -19,6 +19,7 @@ from stepmap_codegen.precision import pinned
 from stepmap_codegen.precision.assign import PINNED_MARGIN
 from stepmap_codegen.precision.ensemble import Ensemble, simulate
 from stepmap_codegen.precision.ranges import MARGIN
+from tests.messages import told as message_of
 
 TEXT = (Path(__file__).parents[2] / "examples" / "suspended_mass.toml").read_text()
 FIRST = "[codegen]\n"
@@ -134,12 +135,12 @@ def test_twice_the_amplitude_is_refused_with_the_signal(folder: Path) -> None:
     ) as said:
         made(times(2), with_formats(), folder)
     for part in ("first.json", "more do not fit", "build and flash the firmware again"):
-        assert part in str(said.value)
+        assert part in message_of(said.value)
 
 
 def test_a_line_that_does_not_fit_has_its_block(folder: Path) -> None:
     with pytest.raises(
-        RangeError, match=r"operation \d+ of block 'predict' \(a \* b\) .* stepmap ranges --block predict"
+        RangeError, match=r"operation \d+ of block 'predict' \(a \* b\) .*\nhint: .* stepmap ranges --block predict"
     ):
         made(times(1.3), with_formats(), folder)
 

@@ -1,4 +1,4 @@
-"""The help of every command, at two widths: nothing cut, nothing lost, every command in its panel."""
+"""The help of every command, at three widths: nothing cut, nothing lost, every command in its panel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepmap.cli.help import OTHER, PANELS, choices
 ROOT = typer.main.get_command(app)
 CONTEXT = typer.Context(ROOT, info_name="stepmap")
 COMMANDS = ROOT.list_commands(CONTEXT)
-WIDTHS = (80, 140)
+WIDTHS = (60, 80, 140)
 FRAME = "╭─╮│╰╯"
 HELD = ("[s]", "[m]", "[solver]", "[camera]", "[codegen]")
 
@@ -66,6 +66,7 @@ def test_every_option_and_its_whole_text_are_shown(command: str, width: int) -> 
             assert param.metavar in text
     assert "{" not in text.split("\n\n")[0]  # JOB, not {JOB}
     assert "[[" not in text
+    assert not re.search(r"\w…", text)  # cut off
     for artefact in ("<bool>", "int range", "float range", "Usually", "\\["):
         assert artefact not in text
 

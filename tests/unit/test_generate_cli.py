@@ -463,7 +463,8 @@ def test_a_job_without_noise(job: Path) -> None:
 def test_a_system_without_limits(job: Path) -> None:
     result = run("ranges", EXAMPLES / "marionette_track.toml")  # too large for generate
     assert result.exit_code == 1
-    assert "coordinate 'torso_tx' [m] has no limits: give low and high where it is declared" in result.stderr
+    assert "coordinate 'torso_tx' [m] has no limits\n" in result.stderr
+    assert "hint: Give low and high where it is declared" in result.stderr
 
 
 def test_limits_that_the_trajectory_leaves(job: Path) -> None:
@@ -471,7 +472,7 @@ def test_limits_that_the_trajectory_leaves(job: Path) -> None:
     result = generate(job)
     assert result.exit_code == 1
     assert "coordinate 'xm' leaves its limits -1 … 1 m: the trajectory has 1." in result.stderr
-    assert "widen the limits where it is declared, or keep the trajectory inside with [limits]" in result.stderr
+    assert "hint: Widen the limits where it is declared, or keep the trajectory inside with [limits]" in result.stderr
     assert [path.name for path in Path("build/try").iterdir()] == ["optimize"]
 
 
@@ -482,7 +483,7 @@ def test_a_word_that_is_too_short(job: Path) -> None:
     assert result.exit_code == 1
     assert "error: signal 'x_" in result.stderr
     assert "one tick rounds it by" in result.stderr
-    assert "use words longer than 16 bits, tighter limits than" in result.stderr
+    assert "hint: Use words longer than 16 bits, tighter limits than" in result.stderr
     assert not Path("build/try/generate").exists()
     shown = run("ranges", job, "--word", 16)
     assert shown.exit_code == 1
@@ -494,16 +495,18 @@ def test_a_precision_that_cannot_be_had(job: Path) -> None:
     job.write_text(JOB + "[codegen]\nprecision = 1e-12\n")
     result = generate(job)
     assert result.exit_code == 1
-    assert "more than the precision of 1e-12; use floating point (--scalar float64), tighter limits" in result.stderr
+    assert (
+        "more than the precision of 1e-12\nhint: Use floating point (--scalar float64), tighter limits" in result.stderr
+    )
 
 
 def test_a_board_that_is_too_small(job: Path) -> None:
     job.write_text(JOB.replace("dt = 0.05\nsteps = 40", "dt = 0.01\nsteps = 1200"))
     result = generate(job, "--board", "stm32f100")
     assert result.exit_code == 1
-    assert "suspended_mass does not fit stm32f100: about 1" in result.stderr
-    assert "use a shorter horizon or a longer time step (fewer rows" in result.stderr
-    assert result.stderr.endswith("or a larger board (stm32f405)\n")  # banks of the others are too small, too
+    assert "suspended_mass does not fit stm32f100\ncause: It needs about 1" in result.stderr
+    assert "hint: Use a shorter horizon or a longer time step (fewer rows" in result.stderr
+    assert result.stderr.endswith("or a larger board (stm32f405).\n")  # banks of the others are too small, too
     assert not Path("build/try/generate").exists()
 
 

@@ -193,7 +193,7 @@ MISTAKES = [
     ("mass = 0.2", "mass = -1", 1, "system: mass on frame 'mass': must not be negative"),
     ("mass = 0.2", "mass = nan", 3, "system.mass: must be finite, got nan"),
     ('"suspended_mass"', '"suspended_mas"', 2, "no system is called 'suspended_mas'\nhint: Did you mean 'suspended"),
-    ('name = "suspended_mass"\n', "", 1, "system: 'name' is missing: one of cart_pendulum"),
+    ('name = "suspended_mass"\n', "", 1, "system: 'name' is missing\nhint: Name one of cart_pendulum"),
     ('"suspended_mass"\nmass', '"pendulum_chain"\nmass', 1, "system: 'pendulum_chain_5' has no force input"),
     ('"1/30"', '"33 ms"', 5, "time.dt: expected a number of seconds, got '33 ms'"),
     ('"1/30"', '"t/30"', 5, "time.dt: expected a number of seconds, and 't/30' changes with t"),
@@ -212,7 +212,7 @@ MISTAKES = [
     ("ym = 0.25", "ym = 9\nxr = 0\nxm = 0\nsatisfy = true", 11, "start.satisfy: no pose near the given one"),
     ("ym = 0.25", "ym = 0.25\nsatisfy = 1", 9, "start.satisfy: expected true or false, got 1"),
     ('kind = "expressions"', 'kind = "expression"', 11, "reference.kind: no choice is called 'expression'\nhint: Did"),
-    ('kind = "expressions"', 'file = "x.csv"', 10, "reference: 'kind' is missing: one of expressions, waypoints, csv"),
+    ('kind = "expressions"', 'file = "x.csv"', 10, "reference: 'kind' is missing\nhint: Name one of expressions, w"),
     ('kind = "expressions"', 'kind = "csv"', 12, "reference.let: no key is called 'let'\nhint: There are kind"),
     ('kind = "expressions"', 'kind = "expressions"\nmomenta = "none"', 12, "reference.momenta: no choice is called"),
     ('x = "0.1*sin(2*t)"', 'x = "0.1*sin(2*t"', 13, "reference.let.x: '(' was never closed (position 8 of"),
@@ -224,7 +224,7 @@ MISTAKES = [
     ('xm = "x"', 'xm = "1/t"', 15, "reference.of.xm: the formula has no finite value at t = 0 s"),
     ('xm = "x"', "xm = [1, 2]", 15, "reference.of.xm: expected a number, got a list"),
     ('xm = "x"', "xm = inf", 15, "reference.of.xm: must be finite, got inf"),
-    ('[reference.of]\nxm = "x"\nr = 0.8\n', "", 10, "reference: 'of' is missing: formulas of time"),
+    ('[reference.of]\nxm = "x"\nr = 0.8\n', "", 10, "reference: 'of' is missing\nhint: Give formulas of time"),
     ("terminal = 10", "terminal = -1", 18, "weights.terminal: must not be negative, got -1"),
     ("terminal = 10", "terminals = 10", 18, "weights.terminals: no key is called 'terminals'\nhint: Did you mean"),
     ("q = 100", "Q = 100", 20, "weights.state.Q: no state is called 'Q'\nhint: There are xm, ym, xr, r, p_xm"),
@@ -234,13 +234,13 @@ MISTAKES = [
     ("rho_next = 1", "rho_next = 0", 23, "weights.input: input 'xr_next' has none, or zero; every input needs"),
     ("rho_next = 1", "xr_next = 1", 23, "weights.input: input 'r_next' has none, or zero"),
     ("rho_next = 1", "rho_next = 1\nr_next = 0", 25, "weights.input.r_next: input 'r_next' has none, or zero"),
-    ("[weights.input]\nrho_next = 1\n", "", 17, "weights: 'input' is missing: weights by input name"),
+    ("[weights.input]\nrho_next = 1\n", "", 17, "weights: 'input' is missing\nhint: Give weights by input name"),
     ("r = { low", "rr = { low", 26, "limits.rr: no state or input is called 'rr'"),
     ("low = 0.4, high = 1.5", "low = 1.5, high = 0.4", 26, "limits.r: SoftLimit: low (1.5) must be below high (0.4)"),
     ("low = 0.4, high = 1.5, weight = 30", "weight = 30", 26, "limits.r: give low, high or both"),
     ("weight = 30", "weight = 0", 26, "limits.r: SoftLimit: weight must be positive"),
     ("weight = 30", "wait = 30", 26, "limits.r.wait: no key is called 'wait'\nhint: Did you mean 'weight'?"),
-    (", weight = 30", "", 26, "limits.r: 'weight' is missing: the cost is"),
+    (", weight = 30", "", 26, "limits.r: 'weight' is missing\nhint: Give one: the cost is"),
     ("r = { low = 0.4, high = 1.5, weight = 30 }", "r = 3", 26, "limits.r: expected a table, got 3"),
     ('"gauss-newton"', '"gauss"', 29, "solver.method: no choice is called 'gauss'"),
     ("max_iterations = 7", "max_iterations = -7", 30, "solver.max_iterations: must not be negative, got -7"),
@@ -254,7 +254,7 @@ MISTAKES = [
     ("q = 1e-3", "q = -1e-3", 37, "noise.process.q: must not be negative"),
     ("mass.x = 0.01", "mass.z = 0.01", 39, "noise.measurement.mass.z: no sensor channel is called 'mass.z'\nhint: Did"),
     ("mass.x = 0.01\n", "", 38, "noise.measurement: sensor channel 'mass.x' has none, or zero; every channel"),
-    ("[noise.process]\nq = 1e-3\n", "", 34, "noise: 'process' is missing: standard deviations a step"),
+    ("[noise.process]\nq = 1e-3\n", "", 34, "noise: 'process' is missing\nhint: Give standard deviations per step"),
     ("gate = 5", "gates = 5", 35, "noise.gates: no key is called 'gates'\nhint: Did you mean 'gate'?"),
     ('[time]\ndt = "1/30"\nduration = 1.0\n', "", 1, "the table [time] is missing: dt, and duration or steps"),
     ("duration = 1.0", "duration = 1.0\nduration = 2.0", 7, "is not valid TOML: Cannot overwrite a value (column"),
@@ -290,8 +290,11 @@ def test_text_that_ends_too_early(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(sm.JobError, match=r"nothing\.toml: cannot be read: No such file"):
         jobs.load(tmp_path / "nothing.toml")
-    with pytest.raises(sm.JobError, match="cannot be read: Is a directory"):
+    with pytest.raises(sm.JobError, match=r"is a folder, and not a job file\nhint: Name the job file"):
         jobs.load(tmp_path)
+    (tmp_path / "crane.toml").write_text(GOOD)
+    with pytest.raises(sm.JobError, match=r"cannot be read: No such file.*\nhint: Did you mean '.*crane\.toml'\?"):
+        jobs.load(tmp_path / "cran.toml")
     path = tmp_path / "latin.toml"
     path.write_bytes(b"[system]\n# caf\xe9\n")
     with pytest.raises(sm.JobError, match=r"latin\.toml:2: is not UTF-8 text"):

@@ -387,7 +387,7 @@ def test_runs_are_those_of_a_job_in_the_build_folder(job: str, tmp_path: Path) -
     (tmp_path / "build").mkdir()
     code, told = call(job, "--build", tmp_path / "build", "--prune", "0", "--yes")
     assert code != 0
-    assert "a job has the name of its file" in told
+    assert "cannot be the name of a job" in told
 
 
 @pytest.mark.parametrize("kind", ["nothing", "a file"])

@@ -111,7 +111,8 @@ def make_schedule(program: Program, formats: Formats | None, scalar: Scalar, mod
         if abs(column[k]) >= top:
             raise RangeError(
                 f"signal {program.fields[i].name!r} ({program.fields[i].label}): {column[k]:.4g} in row {k} does not "
-                f"fit its format of ±{top:g}; generate the controller again for this schedule",
+                f"fit its format of ±{top:g}",
+                hint="Generate the controller again for this schedule.",
                 signal=program.fields[i].name,
                 value=float(column[k]),
                 format=f"±{top:g}",

@@ -157,7 +157,7 @@ def choose(
     least = min((s for _, s in sizes), key=lambda s: s.code)
     tables = Form.ROWS not in possible and formats is not None and formats.word == 32
     rows_fit = tables and _fits(estimate(program, formats, scalar, Form.ROWS, rows), spec)
-    raise RangeError(_advice(program, least, spec, rows_fit=rows_fit))
+    raise _too_large(program, least, spec, rows_fit=rows_fit)
 
 
 def require_counts(system: System, board: str | None) -> None:
@@ -166,15 +166,16 @@ def require_counts(system: System, board: str | None) -> None:
     count, motors = wire.commands(system), None if board is None else _spec(board).motors
     if motors is not None and count > motors:
         raise ModelError(
-            f"system {system.name!r} has {count} commands (one per force and one per kinematic coordinate), and "
-            f"{board} has {motors} motors: use a system with fewer inputs"
+            f"system {system.name!r} has {count} commands, and {board} has {motors} motors",
+            cause="There is one command per force and one per kinematic coordinate.",
+            hint="Use a system with fewer inputs, or a board with more motors.",
         )
 
 
 def _spec(board: str) -> BoardSpec:
     known = boards.catalog()
     if board not in known:
-        raise RangeError(f"board: there is no {board!r}; there are {', '.join(known)}")
+        raise RangeError(f"board: there is no {board!r}", hint=f"There are {', '.join(known)}.")
     return known[board]
 
 
@@ -197,7 +198,7 @@ def _schedule_limit(board: BoardSpec) -> int:
     return board.bank_bytes or board.flash_bytes
 
 
-def _advice(program: Program, s: Estimate, board: BoardSpec, *, rows_fit: bool) -> str:
+def _too_large(program: Program, s: Estimate, board: BoardSpec, *, rows_fit: bool) -> RangeError:
     flash, ram = needs(s, board)
     asked = []
     if s.schedule > _schedule_limit(board) or (flash > board.flash_bytes and s.schedule > s.code):
@@ -208,9 +209,10 @@ def _advice(program: Program, s: Estimate, board: BoardSpec, *, rows_fit: bool) 
     if larger:
         asked.append(f"a larger board ({', '.join(larger)})")
     bank = f", and a bank of {board.bank_bytes / KIB:.0f} for the schedule" if board.bank_bytes else ""
-    return (
-        f"{program.name} does not fit {board.name}: about {flash / KIB:.0f} KiB of flash ({s.code / KIB:.0f} code, "
-        f"{s.schedule / KIB:.0f} schedule) and {ram / KIB:.1f} KiB of RAM, and there are "
-        f"{board.flash_bytes / KIB:.0f} and {board.ram_bytes / KIB:.0f}{bank}; "
-        f"use {', or '.join(asked or ['a system with fewer coordinates'])}"
+    return RangeError(
+        f"{program.name} does not fit {board.name}",
+        cause=f"It needs about {flash / KIB:.0f} KiB of flash ({s.code / KIB:.0f} code, {s.schedule / KIB:.0f} "
+        f"schedule) and {ram / KIB:.1f} KiB of RAM; there are {board.flash_bytes / KIB:.0f} and "
+        f"{board.ram_bytes / KIB:.0f}{bank}.",
+        hint=f"Use {', or '.join(asked or ['a system with fewer coordinates'])}.",
     )

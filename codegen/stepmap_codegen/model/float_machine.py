@@ -114,4 +114,7 @@ def float_rule(code: int) -> Callable[..., Array]:
     """What an operation of CasADi does to arrays."""
     if code in FLOAT:
         return FLOAT[code]
-    raise RangeError(f"operation {code} of CasADi has no form in generated controllers")
+    raise RangeError(
+        f"operation {code} of CasADi has no form in generated controllers",
+        hint="Write the system with sums, products, quotients, sin, cos and sqrt.",
+    )

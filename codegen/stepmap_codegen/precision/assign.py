@@ -40,7 +40,7 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
     ``headroom`` is how many times more they hold than the ranges ask for, but for what is declared.
     """
     if word not in WORDS:
-        raise RangeError(f"word: takes {WORDS.start} to {WORDS.stop - 1} bits, got {word}")
+        raise RangeError(f"word: {word} bits are no word length", hint=f"Give {WORDS.start} to {WORDS.stop - 1} bits.")
     if headroom != 1:
         ranges = _with_headroom(program, ranges, headroom)
     fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
@@ -60,9 +60,10 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
             return formats
     if saturated and not study:
         raise RangeError(
-            f"{saturated} overflows in simulated runs however its format is chosen: its range is too wide for words of "
-            f"{word} bits; use longer words, floating point (--scalar float32), or less noise in [noise]",
+            f"{saturated} overflows in simulated runs however its format is chosen",
             signal=saturated,
+            cause=f"Its range is too wide for words of {word} bits.",
+            hint="Use longer words, floating point (--scalar float32), or less noise in [noise].",
         )
     return formats
 
@@ -218,8 +219,9 @@ class _Assignment:
             code = operation.code
             name = (UNARY.get(code) or BINARY.get(code) or f"operation {code}").format("x", "y")
             raise RangeError(
-                f"block {self.block.name!r}: {name} has no fixed-point form; generate with --scalar float32, or write "
-                "the system with sums, products, quotients, sin, cos and sqrt"
+                f"block {self.block.name!r}: {name} has no fixed-point form",
+                hint="Generate with --scalar float32, or write the system with sums, products, quotients, sin, cos and "
+                "sqrt.",
             )
         mine = min(fraction_bits(self._needed(i, MARGIN), self.word), cap)
         if product and self.word == 32:

@@ -62,8 +62,9 @@ def simulate_seeds(
             runs.tick(row, snapshot=snapshot)
         except ConvergenceError as problem:
             raise RangeError(
-                f"a simulated closed-loop run cannot go on at t = {tick * plant.step.dt:.4g} s: {problem}; the gains "
-                "do not hold the disturbances of [noise]: reduce them, or weigh the state more"
+                f"a simulated closed-loop run cannot go on at t = {tick * plant.step.dt:.4g} s",
+                cause=f"The gains do not hold the disturbances of [noise]: {problem}.",
+                hint="Reduce the noise, or weigh the state more.",
             ) from problem
     return runs.recordings(schedule)
 

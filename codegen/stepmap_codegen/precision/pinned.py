@@ -155,15 +155,16 @@ def require_fit(pinned: PinnedFormats, program: Program, ranges: Ranges) -> None
     found = [*misfits(program, ranges, pinned.formats), *_lost(pinned, program, ranges)]
     if found:
         worst = found[0]
-        shown = f"; stepmap ranges --block {worst.block} shows it" if worst.block else ""
+        shown = f" stepmap ranges --block {worst.block} shows it." if worst.block else ""
         others = f"; {len(found) - 1} more do not fit" if len(found) > 1 else ""
         raise RangeError(
             f"{worst.what} reaches {worst.size:.4g}: with margin and rounding, {worst.excess:.3g} times the "
-            f"±{worst.top:.4g} that {pinned.source} has for it{others}{shown}. Change the job less, or {ANEW}; "
-            "headroom in [codegen] makes formats that hold more of what is tuned later",
+            f"±{worst.top:.4g} that {pinned.source} has for it{others}",
             signal=worst.what,
             value=worst.size,
             format=f"±{worst.top:.4g}",
+            hint=f"Change the job less, or {ANEW}. With headroom in [codegen], formats hold more of what is tuned "
+            f"later.{shown}",
         )
 
 

@@ -50,9 +50,10 @@ def require_declared(system: System) -> list[tuple[Coordinate | Input, float, fl
     for quantity in quantities:
         if quantity.low is None or quantity.high is None:
             raise RangeError(
-                f"{_kind(quantity)} {quantity.name!r} [{quantity.unit}] has no limits: give low and high where it is "
-                "declared; fixed-point formats and the limits of commands follow from them",
+                f"{_kind(quantity)} {quantity.name!r} [{quantity.unit}] has no limits",
                 signal=quantity.name,
+                cause="Fixed-point formats and the limits of commands follow from them.",
+                hint="Give low and high where it is declared.",
             )
         found.append((quantity, quantity.low, quantity.high))
     return found
@@ -75,8 +76,8 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
         if not low <= motion[k] <= high:
             raise RangeError(
                 f"{what} {quantity.name!r} leaves its limits {low:g} … {high:g} {quantity.unit}: the "
-                f"trajectory has {motion[k]:.4g} at t = {k * step.dt:.4g} s; widen the limits where it is declared, or "
-                "keep the trajectory inside with [limits] in the job",
+                f"trajectory has {motion[k]:.4g} at t = {k * step.dt:.4g} s",
+                hint="Widen the limits where it is declared, or keep the trajectory inside with [limits] in the job.",
                 signal=quantity.name,
                 value=float(motion[k]),
                 format=f"{low:g} … {high:g}",

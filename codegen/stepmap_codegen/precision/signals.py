@@ -101,8 +101,8 @@ def require_budget(
             if errors[i] > limit:
                 raise RangeError(
                     f"signal {field.name!r} ({field.label} [{field.unit}]): one tick rounds it by {errors[i]:.2g}, "
-                    f"more than the {what} of {limit:.2g}; use {longer}, tighter limits than "
-                    f"±{ranges.sizes[i]:.3g}, or allow a larger {what}",
+                    f"more than the {what} of {limit:.2g}",
+                    hint=f"Use {longer}, tighter limits than ±{ranges.sizes[i]:.3g}, or allow a larger {what}.",
                     signal=field.name,
                     value=float(errors[i]),
                     format=f"{formats.fields[i]} fraction bits",
@@ -113,8 +113,8 @@ def require_budget(
         if field.place and field.place[0] == field.place[1] and unit > least:
             raise RangeError(
                 f"signal {field.name!r} ({field.label}) goes from {least:.2g} to {ranges.high[i]:.2g}, and its format "
-                f"counts in {unit:.2g}; use {wider}, a smaller start covariance or a larger process noise "
-                "([noise] in the job)",
+                f"counts in {unit:.2g}",
+                hint=f"Use {wider}, a smaller start covariance or a larger process noise ([noise] in the job).",
                 signal=field.name,
                 value=least,
                 format=f"{formats.fields[i]} fraction bits",

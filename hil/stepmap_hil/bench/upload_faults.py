@@ -48,7 +48,8 @@ def _wrong_schedule(fault: Fault, link: Link, blob: bytes, key: Key) -> FaultVer
         upload(link, other, key)
         seen, ok = "taken", False
     except LinkError as error:
-        ok = dialect.meaning("STEPMAP_RESULT", dialect.value("STEPMAP_RESULT_MODEL")) in str(error)
+        refusal, _ = dialect.cause_and_remedy("STEPMAP_RESULT", dialect.value("STEPMAP_RESULT_MODEL"))
+        ok = error.cause == refusal
         seen = "refused, model" if ok else str(error)
     return FaultVerdict(fault.kind, fault.at, str(fault.expect), seen, ok and fault.expect.state == "refused")
 

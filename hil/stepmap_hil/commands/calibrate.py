@@ -32,11 +32,9 @@ def calibrate_rig(
         Path | None,
         typer.Option(metavar="FOLDER", help="Recordings (fakenect-record) empty, 1, 2, … instead of the Kinect."),
     ] = None,
-    rolled: Annotated[
-        bool, typer.Option("--rolled", help="The Kinect does lean by more than 45°; otherwise that is an error.")
-    ] = False,
+    rolled: Annotated[bool, typer.Option("--rolled", help="Accept a Kinect that leans by more than 45°.")] = False,
 ) -> None:
-    """Find out where a rig's Kinect stands: it looks at the empty scene, then at the ball at known places.
+    """Find the pose of a rig's Kinect from frames of the empty scene, then of the ball at known places.
 
     Writes the table [camera] of the rig and, beside it, what the camera sees of the empty scene. Data that do not give
     a pose are refused, and the file stays as it was.

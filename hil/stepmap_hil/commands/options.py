@@ -17,7 +17,9 @@ Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders
 KeyOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The key of the board. [default: the one that stepmap key made]")
 ]
-SystemOption = Annotated[int, typer.Option(metavar="ID", min=1, max=254, help="MAVLink system id of the board.")]
+SystemOption = Annotated[
+    int, typer.Option(metavar="ID", min=1, max=254, help="MAVLink system id of the board, 1 to 254.")
+]
 RegistryOption = Annotated[bool, typer.Option("--registry", help="Use PlatformIO's own platforms, which it downloads.")]
 PortOption = Annotated[
     str, typer.Option(metavar="PORT", help="A serial device, a pseudo terminal, or socket://HOST:NUMBER.")

@@ -20,7 +20,7 @@ from stepmap_hil.wire import key as keys
 def controller_of(job: Job, build: Path, clock: StageClock | None = None) -> tuple[Controller, Stage, Source]:
     """The controller of a job, its code written if it has changed."""
     clock = clock or StageClock()
-    clock.begin("solve")
+    clock.begin("optimize")
     solved = optimum.stage(job, build)
     clock.mark_reused(solved.unchanged())
     plan = solution(job, solved)

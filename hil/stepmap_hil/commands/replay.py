@@ -33,7 +33,7 @@ def replay(
     board: Annotated[BoardName, typer.Option(help="A process, or an emulated chip.")] = DEFAULT,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
-    """Send a recording's measurements to a fresh board once more, and compare what it says, bit for bit.
+    """Send a recording's measurements to a board again, and compare estimates and commands bit for bit.
 
     The integer model on this computer is compared, too. Fails where anything differs, or nothing can be compared.
     """

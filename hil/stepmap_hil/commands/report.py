@@ -28,7 +28,7 @@ def report(
     ] = None,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:
-    """Make summary.json, pictures and one HTML report of a recording alone."""
+    """Write summary.json, plots and one HTML report of a recording."""
     if out is not None:
         runs.require_place(out, "--out")
     with working("reading the recording"):

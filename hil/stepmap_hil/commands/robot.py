@@ -24,7 +24,9 @@ def robot(
     rig: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where its rig file goes. [default: FOLDER/<job>/rig.toml]")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, max=MOST_SEED, help="Seed of the camera's noise.")] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, max=MOST_SEED, help="Seed of the camera's noise, 0 to 2⁵³ − 1.")
+    ] = 1,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
     """Run an emulated robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism in real time, a Kinect.

@@ -84,16 +84,16 @@ def read_faults(
     tables = root.tables("fault")
     found = [_fault(table, axes) for table in tables]
     for table, fault in zip(tables, found, strict=True):
-        for key, problem in _unknown(fault, channels, None if axes is None else len(axes)):
-            raise table.error(problem, key)
+        for key, problem, hint in _unknown(fault, channels, None if axes is None else len(axes)):
+            raise table.error(problem, key, hint=hint)
     if not found:
-        raise root.error("has no [[fault]]")
+        raise root.error("has no [[fault]]", hint="docs/bench.md#faults has one to copy.")
     return tuple(sorted(found, key=lambda fault: fault.at))
 
 
 def _fault(table: Table, axes: Sequence[str] | None) -> Fault:
     table.only(KEYS)
-    table.need("kind", f"one of {', '.join(KINDS)}")
+    table.need("kind", f"Name one of {', '.join(KINDS)}.")
     kind = table.choice("kind", KINDS)
     at = _positive(table, "at", 0.0, zero=True)
     seconds, count = _positive(table, "for", math.inf), math.inf
@@ -106,7 +106,7 @@ def _fault(table: Table, axes: Sequence[str] | None) -> Fault:
     elif "for" not in table and kind in (*LINE, "delayed", "jump", "occluded"):
         count = 1
     if kind == "cut" and "for" not in table:
-        raise table.error("'for' is missing: the seconds until the link is back")
+        raise table.error("'for' is missing", hint="Give the seconds until the link is back.")
     value = table.number("value") if "value" in table else None
     if kind in (*LINE, "brown_out") and value is not None and not 0 < value <= 1:
         raise table.error(f"must be above 0 and at most 1 for {kind}, got {value:g}", "value")
@@ -234,14 +234,15 @@ class FaultVerdict:
 def require_known(faults: Sequence[Fault], channels: Sequence[str], axes: int) -> None:
     """Raises where a fault names a channel or an axis that the job does not have."""
     for fault in faults:
-        for _, problem in _unknown(fault, channels, axes):
-            raise ModelError(f"faults: {problem}")
+        for _, problem, hint in _unknown(fault, channels, axes):
+            raise ModelError(f"faults: {problem}", hint=hint)
 
 
-def _unknown(fault: Fault, channels: Sequence[str] | None, axes: int | None) -> Iterator[tuple[str, str]]:
-    """What a fault is about and the job does not have: the key, and what is wrong."""
+def _unknown(fault: Fault, channels: Sequence[str] | None, axes: int | None) -> Iterator[tuple[str, str, str]]:
+    """What a fault names and the job does not have: the key, what is wrong, and what to do."""
     for name in fault.channels if channels is not None else ():
         if channels is not None and name not in channels:
-            yield "channels", f"no channel is called {name!r}; there are {', '.join(channels)}"
+            yield "channels", f"no channel is called {name!r}", nearest(name, channels)
     if axes is not None and fault.kind in MOTORS and not 0 <= fault.axis < axes:
-        yield "axis", f"there is no axis {fault.axis}; this job has {axes} with motors"
+        hint = f"Name an axis by its coordinate, or by its number, 0 to {axes - 1}." if axes else ""
+        yield "axis", f"there is no axis {fault.axis}; this job has {axes} with motors", hint

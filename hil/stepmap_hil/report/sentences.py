@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stepmap.text import sentence
 from stepmap_hil.runs.stage_times import StageTime
 
 
@@ -15,7 +16,7 @@ def outcome(summary: Mapping[str, Any]) -> str:
         said = f"Ran to its end: {summary['ticks']} ticks."
     else:
         of = f" of {planned}" if planned else ""
-        said = f"Ended early, after {summary['ticks']}{of} ticks. {_sentence(summary['ended'])}"
+        said = f"Ended early, after {summary['ticks']}{of} ticks. {sentence(summary['ended'])}"
     bad = sum(not result["ok"] for result in summary["fault_results"])
     total = len(summary["fault_results"])
     if total:
@@ -24,15 +25,11 @@ def outcome(summary: Mapping[str, Any]) -> str:
     return said
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
-
-
 def introduction(summary: Mapping[str, Any]) -> str:
     if summary["plant"] == "real":
         return (
-            "A board controls a robot that a Kinect watches. Where its mechanism truly was nobody knows: what is shown "
-            "is the board's estimate."
+            "A board controls a robot that a Kinect measures. The true motion of the mechanism is not known: the "
+            "report shows the board's estimate."
         )
     board = "A board controls a simulated plant over its serial line."
     differences = summary.get("plant_differences")
@@ -145,8 +142,13 @@ def _mm(metres: float) -> str:
 
 def _counted(summary: Mapping[str, Any]) -> str:
     return (
-        f"{summary['gated']} values gated, {summary['saturations']} saturations, {summary['faults']} faults of its own"
+        f"{_number(summary['gated'], 'value')} gated, {_number(summary['saturations'], 'saturation')}, "
+        f"{_number(summary['faults'], 'fault')} of its own"
     )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _commands(summary: Mapping[str, Any]) -> str:

@@ -85,11 +85,11 @@ def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
         background=_background(kinect, file),
     )
     if made.real:
-        table.need("port", "a real robot has a board at a serial port")
-        table.need("key", "the file with the board's key, see stepmap key")
+        table.need("port", "Name the serial port of the robot's board.")
+        table.need("key", "Name the file with the board's key; stepmap key makes one.")
     if made.real and calibrated:
-        root.need("camera", "where the Kinect stands; stepmap calibrate finds out and writes it")
-        kinect.need("background", "what the Kinect sees of the empty scene; stepmap calibrate makes it")
+        root.need("camera", "stepmap calibrate finds out where the Kinect stands, and writes it.")
+        kinect.need("background", "stepmap calibrate records what the Kinect sees of the empty scene.")
     return made
 
 
@@ -128,7 +128,7 @@ def _board_id(table: Table) -> bytes | None:
 def _baud(table: Table) -> int:
     baud = table.whole("baud", BAUD)
     if not 1200 <= baud <= 4_000_000:
-        raise table.error(f"must be 1200 to 4000000 bits a second, got {baud}", "baud")
+        raise table.error(f"must be 1200 to 4000000 bits per second, got {baud}", "baud")
     return baud
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from stepmap.errors import ToolchainError
 from stepmap.graph import cache
-from stepmap.text import printable
+from stepmap.text import printable, sentence
 from stepmap_codegen.emit.wire_limits import source
 
 START = 0xFD
@@ -117,6 +117,12 @@ def meaning(enum: str, number: int) -> str:
     """A value in a sentence, with what to do about it."""
     entry = module().enums[enum].get(number)
     return entry.description.strip() if entry else f"{enum} {number}, which this version of the host does not know."
+
+
+def cause_and_remedy(enum: str, number: int) -> tuple[str, str]:
+    """The two halves of that sentence, which a colon parts: cause and hint of an error."""
+    cause, _, remedy = meaning(enum, number).partition(": ")
+    return sentence(cause), sentence(remedy)
 
 
 def _kind(name: str) -> Any:

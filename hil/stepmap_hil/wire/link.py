@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepmap.errors import LinkError
+from stepmap.text import sentence
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.keyring import PROTOCOL, Keyring
-from stepmap_hil.wire.reasons import explain
+from stepmap_hil.wire.reasons import explanation
 from stepmap_hil.wire.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -291,10 +292,12 @@ class Link:
     def _accepted(self, command: str, answer: Message) -> Message:
         if answer.result == dialect.value("STEPMAP_RESULT_OK"):
             return answer
-        raise LinkError(
-            f"board {self.target} refused to {command.replace('_', ' ')} while {_state(answer)}: "
-            f"{dialect.meaning('STEPMAP_RESULT', answer.result)} Reason: {explain(answer.reason)}."
-        )
+        text = f"board {self.target} refused to {command.replace('_', ' ')} while {_state(answer)}"
+        if answer.result == dialect.value("STEPMAP_RESULT_STATE"):
+            meaning, remedy = explanation(answer.reason)
+            raise LinkError(text, cause=sentence(meaning.removeprefix("refused: ")), hint=sentence(remedy))
+        cause, hint = dialect.cause_and_remedy("STEPMAP_RESULT", answer.result)
+        raise LinkError(text, cause=cause, hint=hint)
 
     def _why(self) -> tuple[str, str]:
         """Cause and hint that the statistics give of a board that does not answer."""

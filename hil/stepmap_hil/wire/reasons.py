@@ -114,10 +114,15 @@ EXPLANATIONS: dict[Reason, Explanation] = {
 }
 
 
-def explain(code: int) -> str:
-    """A code of telemetry as one line: what happened and the remedy."""
+def explanation(code: int) -> Explanation:
+    """What a code of telemetry means, and the remedy."""
     try:
-        meaning, remedy = EXPLANATIONS[Reason(code)]
+        return EXPLANATIONS[Reason(code)]
     except ValueError:
-        return f"reason {code}, unknown here; the firmware is newer than this program: update stepmap"
+        return Explanation(f"reason {code}, unknown here", "the firmware is newer than this program: update stepmap")
+
+
+def explain(code: int) -> str:
+    """The same as one line."""
+    meaning, remedy = explanation(code)
     return f"{meaning}; {remedy}" if remedy else meaning

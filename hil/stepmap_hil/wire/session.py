@@ -125,8 +125,6 @@ class Session:
             found = heartbeat if self.link.believes(heartbeat) else found
         return found
 
-    told = last_heartbeat  # its name before
-
     def arm(self) -> None:
         self.require_schedule(self.state())
         self.command("arm", *self.options)

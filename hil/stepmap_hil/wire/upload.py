@@ -70,7 +70,9 @@ def upload(
     Raises LinkError where the board refuses, with its reason, or does not answer.
     """
     if len(blob) < HEAD or not blob.startswith(MAGIC):
-        raise LinkError("this is not a schedule: it does not begin with SMS1; generate it with `stepmap generate`")
+        raise LinkError(
+            "this is not a schedule", cause="It does not begin with SMS1.", hint="Generate it with `stepmap generate`."
+        )
     return _Upload(link, bytes(blob), key, progress or (lambda done, total: None), settings or Settings()).run()
 
 
@@ -146,17 +148,17 @@ class _Upload:
                 resets += 1
                 if resets > RESETS:
                     raise LinkError(
-                        f"board {self.link.target} was reset {resets} times during one upload: look at its power supply"
+                        f"board {self.link.target} was reset {resets} times during one upload",
+                        hint="Look at its power supply.",
                     )
                 answer = self.begin(answer)  # the board was reset
                 base = following = answer.next
                 continue
             self.require(answer)
             if answer.state == _state("FAILED"):  # and the answer that said so got lost
-                raise LinkError(
-                    f"board {self.link.target} gave up the upload after {base} of {len(self.blob)} bytes. "
-                    f"{dialect.meaning('STEPMAP_RESULT', dialect.value('STEPMAP_RESULT_IO'))}"
-                )
+                cause, hint = dialect.cause_and_remedy("STEPMAP_RESULT", dialect.value("STEPMAP_RESULT_IO"))
+                text = f"board {self.link.target} gave up the upload after {base} of {len(self.blob)} bytes"
+                raise LinkError(text, cause=cause, hint=hint)
             if answer.next > base:
                 base = answer.next
                 following = max(following, base)
@@ -201,12 +203,11 @@ class _Upload:
 
     def check_patience(self, since: float, reached: int | None) -> None:
         if time.monotonic() - since > self.settings.patience:
-            where = (
-                "" if reached is None else f" after {reached} of {len(self.blob)} bytes; upload again to go on there"
-            )
+            where = "" if reached is None else f" after {reached} of {len(self.blob)} bytes"
+            again = "" if reached is None else " Upload again to go on there."
             raise LinkError(
-                f"board {self.link.target} made no progress for {self.settings.patience:g} s{where}. "
-                "See that the key is the board's, and that nothing else uses the port."
+                f"board {self.link.target} made no progress for {self.settings.patience:g} s{where}",
+                hint=f"See that the key is the board's, and that nothing else uses the port.{again}",
             )
 
     def require(self, status: Message) -> None:
@@ -217,11 +218,10 @@ class _Upload:
             dialect.value("STEPMAP_RESULT_SIZE"): f" (it has {len(self.blob)} bytes, there is room for {status.room})",
             dialect.value("STEPMAP_RESULT_MODEL"): f" (made for model {self.blob[8:16].hex()})",
         }
-        how = " `stepmap stop` does." if status.result == dialect.value("STEPMAP_RESULT_BUSY") else ""
-        raise LinkError(
-            f"board {self.link.target} refused the schedule{details.get(status.result, '')}. "
-            f"{dialect.meaning('STEPMAP_RESULT', status.result)}{how}"
-        )
+        cause, hint = dialect.cause_and_remedy("STEPMAP_RESULT", status.result)
+        how = " `stepmap stop` does that." if status.result == dialect.value("STEPMAP_RESULT_BUSY") else ""
+        text = f"board {self.link.target} refused the schedule{details.get(status.result, '')}"
+        raise LinkError(text, cause=cause, hint=f"{hint}{how}")
 
 
 def without_header(part: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ PANELS = {
     "Machine": ("doctor",),
 }
 OTHER = "Other"  # commands of other packages
-WIDE = 12  # characters of choices that fit beside an option
+WIDE = 12  # characters of choices, or of a range, that fit beside an option
 
 
 def panel(name: str, *, own: bool) -> str:
@@ -61,7 +62,15 @@ def _tidy_parameter(param: Any) -> None:
         param.metavar = "NAME"
         said, mark, default = text.partition(" [default:")
         text = f"{said} One of {', '.join(names)}.{mark}{default}"
+    if _tells_range(param, text):
+        param._get_number_range_help_str = str
     param.help = escape(text)
+
+
+def _tells_range(param: Any, text: str) -> bool:
+    """Whether the text of an option has its range in words, so that the column beside it can be narrow."""
+    shown = getattr(param, "_get_number_range_help_str", str)() or ""
+    return " to ".join(re.findall(r"\d+", shown)) in text if len(shown) <= 1.5 * WIDE and shown else bool(shown)
 
 
 def choices(param: Any) -> list[str]:

@@ -19,7 +19,7 @@ WHOLE = 1e-9  # how far duration/dt may be from a whole number
 
 def read_system(table: Table) -> System:
     """The system of the catalog that [system] names, with its arguments."""
-    table.need("name", f"one of {', '.join(systems.names())}")
+    table.need("name", f"Name one of {', '.join(systems.names())}.")
     name = table.text("name")
     if name not in systems.names():
         raise table.error(f"no system is called {name!r}", "name", hint=nearest(name, systems.names()))
@@ -38,7 +38,7 @@ def read_system(table: Table) -> System:
 def read_time(table: Table) -> tuple[float, int]:
     """dt [s] and the number of steps."""
     table.only(("dt", "duration", "steps"))
-    table.need("dt", "the time step [s]")
+    table.need("dt", "Give the time step [s].")
     dt = table.number("dt", unit="seconds")
     if not dt > 0:
         raise table.error(f"must be positive, got {dt:g}", "dt")

@@ -17,6 +17,8 @@ __all__ = ["RESERVED", "load", "parse"]
 
 def load(path: str | os.PathLike[str]) -> Job:
     """The job that a file describes. Raises JobError, with file and line, at the first thing that is wrong."""
+    if Path(path).is_dir():
+        raise JobError("is a folder, and not a job file", file=str(path), hint="Name the job file (TOML) itself.")
     name = job_name(Path(path))
     return parse(read(Path(path)), name)
 
@@ -30,9 +32,11 @@ def require_name(name: str, file: str) -> str:
     """The name, where it can be that of a folder in the build folder; raises JobError where it cannot."""
     if not name or name.startswith(".") or set(name) & set("/\\") or printable(name) != name:
         raise JobError(
-            f"a job has the name of its file, and so has its folder: {name!r} begins with a dot, or holds a character "
-            "that no name may have; call the file otherwise",
+            f"{name!r} cannot be the name of a job",
             file=file,
+            cause="A job and its build folder have the name of the job file, and this one begins with a dot or holds a "
+            "character that a folder's name may not have.",
+            hint="Rename the file.",
         )
     return name
 

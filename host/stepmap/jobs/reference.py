@@ -56,7 +56,7 @@ def legendre(step: VariationalStep, poses: Array, velocity: Array) -> Array:
 
 def read_reference(table: Table, system: System, start: Array, t: Array, files: dict[str, bytes]) -> Reference:
     """The reference of a job; ``files`` collects the contents of the files it names."""
-    table.need("kind", f"one of {', '.join(KINDS)}")
+    table.need("kind", f"Name one of {', '.join(KINDS)}.")
     kind = table.choice("kind", KINDS)
     table.only(("kind", "momenta", *KEYS[kind]))
     momenta = table.choice("momenta", MOMENTA, "legendre")
@@ -81,7 +81,7 @@ def read_reference(table: Table, system: System, start: Array, t: Array, files: 
 
 
 def _expressions(table: Table, known: list[str], t: Array) -> dict[str, Array]:
-    table.need("of", "formulas of time by coordinate or force input")
+    table.need("of", "Give formulas of time, by coordinate or force input.")
     let = table.table("let")
     words: dict[str, Formula] = {}
     for name in let:
@@ -113,7 +113,7 @@ def _fixed(values: Array) -> Formula:
 
 def _waypoints(table: Table, known: list[str], start: Mapping[str, float], t: Array) -> dict[str, Array]:
     """Each coordinate goes through the points that name it; before the first of them it comes from its start."""
-    table.need("points", "at least one [[reference.points]] with a time t and coordinates or force inputs")
+    table.need("points", "Add a [[reference.points]] or more, with a time t and coordinates or force inputs.")
     between = INTERPOLATE[table.choice("interpolation", INTERPOLATIONS, "smooth")]
     points = table.tables("points")
     if not points:
@@ -134,7 +134,7 @@ def _waypoints(table: Table, known: list[str], start: Mapping[str, float], t: Ar
 
 
 def _time(point: Table) -> float:
-    point.need("t", "the time of a point [s]")
+    point.need("t", "Give the time of the point [s].")
     time = point.number("t", unit="seconds")
     if time < 0:
         raise point.error(f"must not be negative, got {time:g}", "t")
@@ -169,7 +169,7 @@ INTERPOLATE: dict[str, Callable[[Array, Array, Array], Array]] = {"linear": _lin
 
 
 def _csv(table: Table, known: list[str], t: Array, files: dict[str, bytes]) -> dict[str, Array]:
-    table.need("file", "the name of a CSV file, relative to the job file")
+    table.need("file", "Name a CSV file, relative to the job file.")
     path, content = table.content("file")
     files[table.text("file")] = content
     return read_columns(path, content, known).at(t)

@@ -111,8 +111,8 @@ class Weights:
 
 def read_weights(table: Table, states: Names, inputs: Names) -> Weights:
     table.only(("state", "input", "terminal"))
-    table.need("state", "weights by state name or by group (q, rho, p, v)")
-    table.need("input", "weights by input name or by group (forces, rho_next)")
+    table.need("state", "Give weights by state name or by group (q, rho, p, v).")
+    table.need("input", "Give weights by input name or by group (forces, rho_next).")
     state = by_name(table.table("state"), states)
     inner = table.table("input")
     control = by_name(inner, inputs)
@@ -143,7 +143,7 @@ def read_limits(table: Table, states: Names, inputs: Names) -> tuple[SoftLimit, 
         values: dict[str, Any] = {key: entry.number(key) for key in entry}
         of_input = name not in states.entries
         index = (inputs if of_input else states).entries.index(name)
-        entry.need("weight", "the cost is ½ weight · excess² at every step")
+        entry.need("weight", "Give one: the cost is ½ weight · excess² at every step.")
         try:
             made.append(SoftLimit(index, of_input=of_input, **values))
         except ModelError as error:
@@ -167,8 +167,8 @@ class Noise:
 
 def read_noise(table: Table, states: Names, channels: Names) -> Noise:
     table.only(("process", "measurement", "start", "gate"))
-    table.need("process", "standard deviations a step, by state name or by group (q, rho, p, v)")
-    table.need("measurement", "standard deviations by sensor channel")
+    table.need("process", "Give standard deviations per step, by state name or by group (q, rho, p, v).")
+    table.need("measurement", "Give standard deviations by sensor channel.")
     process = by_name(table.table("process"), states)
     inner = table.table("measurement")
     measurement = by_name(inner, channels)

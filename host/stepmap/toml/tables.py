@@ -6,6 +6,7 @@ import re
 import tomllib
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -82,10 +83,10 @@ class Table:
             if name not in known:
                 raise self.error(f"no {what} is called {name!r}", name, hint=nearest(name, known))
 
-    def need(self, name: str, why: str) -> None:
-        """Raises where a key is missing."""
+    def need(self, name: str, hint: str) -> None:
+        """Raises where a key is missing; the hint says what to write."""
         if name not in self.entries:
-            raise self.error(f"{name!r} is missing: {why}")
+            raise self.error(f"{name!r} is missing", hint=hint)
 
     def renamed(self, new_of: Mapping[str, str]) -> Table:
         """The table with old names of keys replaced by new ones, each with a warning; raises where both are given."""
@@ -210,8 +211,17 @@ def read(path: Path) -> Table:
         with path.open("rb") as stream:  # a pipe, too; of what has no end, no more than is taken
             content = stream.read(LARGEST + 1)
     except OSError as error:
-        raise JobError(f"cannot be read: {error.strerror}", file=file) from None
+        raise JobError(f"cannot be read: {error.strerror}", file=file, hint=_neighbour(path)) from None
     return parse_text(content, file)
+
+
+def _neighbour(path: Path) -> str:
+    """The hint for a file that is not there: one beside it whose name is like it."""
+    near = None
+    with suppress(OSError):
+        if not path.exists():
+            near = nearest_word(path.name, [file.name for file in path.parent.glob("*.toml")])
+    return "" if near is None else f"Did you mean {str(path.with_name(near))!r}?"
 
 
 def parse_text(content: bytes, file: str, attached: Mapping[str, bytes] | None = None) -> Table:

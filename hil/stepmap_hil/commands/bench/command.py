@@ -11,6 +11,7 @@ from stepmap_hil.commands.bench.options import (
     LiveOption,
     Mode,
     ModeOption,
+    NoOpenLoopOption,
     OpenLoopOption,
     PortOption,
     RigOption,
@@ -34,7 +35,8 @@ def bench(
     mode: ModeOption = Mode.LOCKSTEP,
     seconds: SecondsOption = None,
     faults: FaultsOption = None,
-    open_loop: OpenLoopOption = True,
+    no_open_loop: NoOpenLoopOption = False,
+    open_loop: OpenLoopOption = False,
     key: KeyOption = None,
     rig_file: RigOption = None,
     unattended: UnattendedOption = False,
@@ -42,10 +44,10 @@ def bench(
     build: Build = Path("build"),
     place_of_runs: RunsOption = None,
 ) -> None:
-    """Run a job on a board that controls a simulated plant; leave a folder in FOLDER/<job>/runs.
+    """Run a job on a board that controls a simulated plant; write a recording and a report to FOLDER/<job>/runs.
 
     Optimizes, generates and builds what has changed, boots the board, uploads the schedule, runs, and writes a
-    recording (MCAP), pictures, summary.json and one HTML report. No run replaces another; FOLDER/<job>/bench leads to
+    recording (MCAP), plots, summary.json and one HTML report. No run replaces another; FOLDER/<job>/bench is a link to
     the latest.
     """
     run(
@@ -58,7 +60,7 @@ def bench(
             mode=mode.value,
             seconds=seconds,
             faults=faults,
-            open_loop=open_loop,
+            open_loop=open_loop or not no_open_loop,
             key=key,
             rig=rig_file,
             unattended=unattended,

@@ -26,7 +26,7 @@ SensorName = Enum("SensorName", {name: name for name in sensors.names()}, type=s
 BoardOption = Annotated[
     BoardName | None,
     typer.Option(
-        help="The board: a process of this computer, or an emulated chip. An ESP32 is not emulated. "
+        help="Kind of board: a process of this computer (native), or an emulated chip. An ESP32 is not emulated. "
         "[default: native, or the rig's]"
     ),
 ]
@@ -34,31 +34,39 @@ PortOption = Annotated[
     str | None, typer.Option(metavar="PORT", help="Serial port of a real board, flashed with this job.")
 ]
 SensorOption = Annotated[
-    SensorName | None, typer.Option(help="What sees the plant. [default: the sensor in [bench] of the job]")
+    SensorName | None, typer.Option(help="Sensor that measures the plant. [default: the sensor in [bench] of the job]")
 ]
-SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=MOST_SEED, help="Seed of all noise.")]
-ModeOption = Annotated[Mode, typer.Option(help="As fast as the board goes, or by the clock.")]
+SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=MOST_SEED, help="Seed of all noise, 0 to 2⁵³ − 1.")]
+ModeOption = Annotated[
+    Mode, typer.Option(help="Time passes with messages, as fast as the board goes, or by the clock.")
+]
 SecondsOption = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="Length of the run; beyond the trajectory its end is held. [default: the length of the trajectory]",
+        help="Length of the run; after the trajectory its last set point is held. "
+        "[default: the length of the trajectory]",
     ),
 ]
 FaultsOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="What goes wrong (TOML); docs/bench.md describes it.")
+    Path | None, typer.Option(metavar="FILE", help="Faults to inject (TOML); docs/bench.md describes them.")
 ]
-OpenLoopOption = Annotated[
-    bool, typer.Option("--open-loop/--no-open-loop", help="Compare with a run of feedforward only.")
+NoOpenLoopOption = Annotated[
+    bool, typer.Option("--no-open-loop", help="Do not compare with a run of feedforward only.")
 ]
-KeyOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Key of the board; an emulated one has its own.")]
+OpenLoopOption = Annotated[bool, typer.Option("--open-loop", hidden=True)]  # what is done anyway
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Key file of the board. [default: that of stepmap key with --port, else one in the build folder]",
+    ),
+]
 RigOption = Annotated[
     Path | None,
     typer.Option("--rig", metavar="FILE", help="Port, camera, limits (TOML); docs/rigs.md describes it."),
 ]
-UnattendedOption = Annotated[
-    bool, typer.Option("--unattended", help="With a real robot: do not ask, and do not heed keys.")
-]
+UnattendedOption = Annotated[bool, typer.Option("--unattended", help="With a real robot: do not ask, and ignore keys.")]
 LiveOption = Annotated[bool, typer.Option("--live", help="Show the run in a browser, on this computer only.")]
 RunsOption = Annotated[
     Path | None, typer.Option("--runs", metavar="FOLDER", help="Where runs go. [default: FOLDER/<job>/runs]")

@@ -14,6 +14,7 @@ from stepmap_hil.bench.settings import BenchSettings, settings_in
 from stepmap_hil.faults.spec import Fault, read_faults
 from stepmap_hil.rig.file import RigFile, read_rig
 from stepmap_hil.runs import folders as runs
+from stepmap_hil.wire import key as keys
 from stepmap_hil.wire.ports import require_port
 
 MOST_SECONDS = 3600.0
@@ -57,6 +58,7 @@ class Task:
 
 def read(request: Request) -> Task:
     """The task of a request; raises what can be known before anything is made."""
+    runs.require_place(request.build, "--build")
     job = jobs.load(request.file)
     settings = settings_in(job.root)
     if request.sensor is not None:
@@ -68,19 +70,25 @@ def read(request: Request) -> Task:
     faults = read_faults(request.faults, channels, axes) if request.faults is not None else ()
     rig = read_rig(request.rig) if request.rig is not None else RigFile()
     if rig.real and request.faults is not None:
-        raise ModelError("--faults: a real robot has its own; faults are for a plant that is simulated")
+        raise ModelError("--faults: faults are injected into a simulated plant, and this rig has a real robot")
     board = request.board or rig.board or NATIVE.name
     require_counts(job.system, board)
     port = request.port or rig.port
     if port is not None:
         require_port(port)
+    key = request.key or rig.key
+    if key is not None or port is not None:
+        keys.read(key or keys.default_path())
     mode = "realtime" if rig.real else request.mode
     ticks = job.steps if request.seconds is None else _ticks(request.seconds, job.dt)
-    return Task(job, settings, rig, faults, board, port, request.key or rig.key, mode, ticks)
+    return Task(job, settings, rig, faults, board, port, key, mode, ticks)
 
 
 def _ticks(seconds: float, dt: float) -> int:
     """Ticks of a run; raises where there would be too few to say anything about, or no end."""
     if not MOST_SECONDS >= seconds >= 3 * dt:
-        raise ModelError(f"--seconds: from {3 * dt:.3g}, three ticks, to {MOST_SECONDS:g}, an hour; got {seconds:g}")
+        raise ModelError(
+            f"--seconds: {seconds:g} s is no length of a run",
+            hint=f"Give {3 * dt:.3g} s (three ticks) to {MOST_SECONDS:g} s (one hour).",
+        )
     return round(seconds / dt)

@@ -30,11 +30,12 @@ def monitor(
     key: KeyOption = None,
     system: SystemOption = 1,
     seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="How long to watch. [default: until Ctrl-C]")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Seconds to watch, 0 or more. [default: until Ctrl-C]"),
     ] = None,
     build: Build = Path("build"),
 ) -> None:
-    """Show what a board does: its state and why, the last tick, and how the link does.
+    """Show the state of a board with its reason, the last tick, and statistics of the link.
 
     Without a key it only listens, and nothing it shows can be relied upon. It commands nothing.
     """

@@ -37,7 +37,7 @@ def folder(build: Path, job: str) -> Path:
 def require_place(place: Path, option: str) -> None:
     """Raises where something is in the place of a folder."""
     if place.exists() and not place.is_dir():
-        raise ModelError(f"{option}: {place} is not a folder")
+        raise ModelError(f"{option}: {place} is not a folder", hint="Name a folder; one that is not there is made.")
 
 
 def alone_in(place: Path) -> Any:
