@@ -37,6 +37,11 @@ th, td { text-align: left; padding: .28rem 1.6rem .28rem 0; border-bottom: 1px s
 th { font-weight: 500; white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; min-width: 4rem; }
 .grid td { white-space: nowrap; padding-right: 1rem; }
+@media (max-width: 40rem) {
+  table:not(.grid) :is(th, td) { display: block; padding-right: 0; }
+  table:not(.grid) th { border-bottom: 0; padding-bottom: 0; }
+  table:not(.grid) td { padding-top: 0; }
+}
 code { font: .87em ui-monospace, monospace; }
 summary { cursor: pointer; color: var(--accent); font-size: .92rem; }
 """
@@ -83,7 +88,7 @@ def key_figures(simulation: Simulation) -> list[tuple[str, str]]:
         rows.append(("constraint forces", f"{low:.3g} to {high:.3g} N{slack}"))
     if simulation.seconds is not None:
         each = simulation.seconds / trajectory.steps
-        rows.append(("computing time", f"{1e6 * each:.3g} µs a step, {step.dt / each:,.0f} times real time"))
+        rows.append(("computing time", f"{1e6 * each:.3g} µs per step, {step.dt / each:,.0f} times real time"))
     return rows
 
 

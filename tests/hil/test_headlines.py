@@ -305,7 +305,7 @@ def test_the_report_begins_with_what_happened(tmp_path: Path) -> None:
     results.write(tmp_path, made.controller, closed("wrong_object"), opened(), known)
     page = (tmp_path / "report.html").read_text()
     assert re.search(r"<p>Ended early, after \d+ of 90 ticks\. Stopped: measurements stayed implausible at tick", page)
-    assert "Injected faults: 1, all taken as expected." in page
+    assert "Injected faults: 1, all with the expected reaction." in page
     assert "differs from the model the board knows: mass = 0.11" in page
     assert "likely cause" in page
 

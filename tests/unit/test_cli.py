@@ -109,7 +109,7 @@ def test_arguments_of_every_type() -> None:
 
 def test_summary() -> None:
     result = run("simulate", "suspended_mass", "--steps", "50")
-    for part in ("0.5 s in 50 steps", "energy drift", "largest constraint gap", "µs a step"):
+    for part in ("0.5 s in 50 steps", "energy drift", "largest constraint gap", "µs per step"):
         assert part in result.stdout
 
 

@@ -20,7 +20,7 @@ def outcome(summary: Mapping[str, Any]) -> str:
     bad = sum(not result["ok"] for result in summary["fault_results"])
     total = len(summary["fault_results"])
     if total:
-        which = "all taken as expected" if not bad else f"{bad} NOT taken as expected"
+        which = "all with the expected reaction" if not bad else f"{bad} NOT with the expected reaction"
         said += f" Injected faults: {total}, {which}."
     return said
 

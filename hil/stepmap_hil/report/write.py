@@ -64,8 +64,11 @@ def _rendered(figure: Figure) -> dict[str, bytes]:
     return {form: plots.render(figure, form) for form in FORMS}
 
 
-def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any]) -> None:
-    """summary.json, pictures and report.html, in this order; each is whole or not there."""
+def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict: str = "") -> None:
+    """summary.json, pictures and report.html, in this order; each is whole or not there.
+
+    The report has the verdict of a run that was just made; a recording alone does not tell it.
+    """
     run = evaluated.run
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(folder / "summary.json", text + "\n", links=False)
@@ -77,7 +80,8 @@ def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any]) -> None
     sections = [Section("The run", introduction(summary), table(summary), pictures, events, "Events")]
     if rows := stages(summary):
         sections.append(Section("Stages", STAGES, (), (), grid=Grid(("stage", "result", "time", "CPU time"), rows)))
-    told = page(f"{run.job} on {run.board}", sections, outcome(summary))
+    title = f"{run.job} on {run.board}" + (f": {verdict}" if verdict else "")
+    told = page(title, sections, outcome(summary))
     write_whole(folder / "report.html", told, links=False)
 
 

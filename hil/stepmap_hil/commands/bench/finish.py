@@ -29,8 +29,8 @@ def finish(kept: runs.OpenRun, controller: Controller, recorded: Recorded, clock
     with clock.stage("report"), working("drawing"):
         evaluated = results.evaluate(controller, closed, opened, known)
     summary = evaluated.summary | {"stages": clock.document()}
-    results.save(kept.path, evaluated, summary)
     verdict, reason = verdict_on(closed, summary)
+    results.save(kept.path, evaluated, summary, verdict)
     kept.end(verdict, reason or summary["ended"], summary["ticks"])
     screen = console()
     screen.print()
@@ -46,7 +46,7 @@ def verdict_on(closed: Run, summary: Mapping[str, Any]) -> tuple[str, str]:
     """The verdict on a run, and what was not as it should be."""
     bad = [result for result in summary["fault_results"] if not result["ok"]]
     if bad:
-        return runs.FAILED, f"{len(bad)} of {len(summary['fault_results'])} faults were not taken as expected"
+        return runs.FAILED, f"{len(bad)} of {len(summary['fault_results'])} faults had another reaction than expected"
     if closed.broken or (closed.ended not in ("", STOPPED) and not closed.results):
         why = f". Most likely: {closed.suspects[0]}" if closed.suspects else ""
         return runs.FAILED, f"the run ended early: {closed.ended}{why}"
