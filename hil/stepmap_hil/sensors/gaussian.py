@@ -10,11 +10,11 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.jobs import Job
 from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.sensors.base import SensorError
+from stepmap_hil.sensors.measurement import Measurement
 
 if TYPE_CHECKING:
     from stepmap_hil.rig.file import RigFile
-from stepmap_hil.sensors.base import SensorError
-from stepmap_hil.sensors.measurement import Measurement
 
 
 class Gaussian:
