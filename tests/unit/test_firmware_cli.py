@@ -339,7 +339,7 @@ def test_stop_makes_a_board_idle_so_that_uploads_go_on(port: str) -> None:
         Link(board.open(), KEY).command("calibrate", "virtual_io")
     refused = run("upload", JOB, "--port", port, "--key", KEY_FILE, "--build", OUT)
     assert refused.exit_code == 1
-    assert "stop it first. `stepmap stop` does." in refused.output
+    assert "hint: Stop it first. `stepmap stop` does that." in refused.output
     stopped = run("stop", "--port", port, "--key", KEY_FILE)
     assert stopped.exit_code == 0, stopped.output
     assert stopped.output == "board 1 is idle: a stop was commanded\n"
