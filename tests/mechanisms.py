@@ -80,3 +80,35 @@ def generalized_force(system: sm.System, q: ArrayLike, v: ArrayLike, u: ArrayLik
     e = system.expressions
     evaluate = ca.Function("force", [e.q, e.v, e.u, e.parameters], [e.force])
     return np.asarray(evaluate(q, v, np.asarray(u, dtype=float), system.parameter_values))[:, 0]
+
+
+def furuta() -> sm.System:
+    """A rotary arm, turned by a torque about the vertical, with a pendulum at its end (Furuta)."""
+    b = sm.Builder("furuta")
+    phi, theta = (b.coordinate(name, unit="rad") for name in ("phi", "theta"))
+    torque = b.input("torque", unit="N m")
+    arm = b.world.ry(phi, name="motor")
+    b.mass(arm, 0.1, inertia=(0, 2e-3, 0))
+    bob = arm.tx(0.2, name="tip").rx(theta, name="pivot").ty(-0.25, name="bob")
+    b.mass(bob, 0.1)
+    b.gravity((0, -9.81, 0))
+    b.damping(phi, 1e-3)
+    b.damping(theta, 2e-4)
+    b.drive(phi, torque)
+    b.encoder(phi)
+    b.encoder(theta)
+    return b.build()
+
+
+def pushed_crane() -> sm.System:
+    """A trolley that follows a plan and a load that swings below it, with a torque at the cable's top."""
+    b = sm.Builder("pushed_crane")
+    x = b.coordinate("x", unit="m", kinematic=True)
+    theta = b.coordinate("theta", unit="rad")
+    torque = b.input("torque", unit="N m")
+    load = b.world.tx(x, name="trolley").rz(theta, name="cable").ty(-1.0, name="load")
+    b.mass(load, 2.0)
+    b.gravity((0, -9.81, 0))
+    b.damping(theta, 0.1)
+    b.drive(theta, torque)
+    return b.build()

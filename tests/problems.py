@@ -28,7 +28,7 @@ def reference(name: str) -> sm.Problem:
     """The problem of the reference data, with its guess."""
     data = reference_data(name)
     t, x_ref, u_ref, x, u, Q, R = (np.array(data[key]) for key in ("t", "Xd", "Ud", "Xinit", "Uinit", "Q", "R"))
-    step = sm.discretize(SYSTEMS[name](), t[1] - t[0])
+    step = sm.discretize(SYSTEMS[name](), t[1] - t[0], forces="left")
     return sm.Problem(step, sm.TrackingCost(Q, R, Q, x_ref, u_ref), x[0], sm.Trajectory(t, x, u))
 
 
@@ -48,7 +48,7 @@ def figure_eight(steps: int = 300, *, tight: bool = True) -> sm.Problem:
 
     No trajectory follows it: the robot is wanted straight above the mass all the time, momenta and velocities zero.
     """
-    step = sm.discretize(sm.systems.get("suspended_mass"), 1 / 30)
+    step = sm.discretize(sm.systems.get("suspended_mass"), 1 / 30, forces="left")
     phase = 2 * np.pi / 5 * step.dt * np.arange(steps + 1)
     x_ref = np.zeros((steps + 1, step.nx))
     x_ref[:, 0] = x_ref[:, 2] = 0.3 * np.sin(phase)
@@ -86,7 +86,7 @@ def double_pendulum_up() -> sm.Problem:
 
 def marionette() -> sm.Problem:
     """A marionette's own recorded motion over 1001 points in time, from hanging still as the guess."""
-    step = sm.discretize(sm.systems.get("marionette"), 0.01)
+    step = sm.discretize(sm.systems.get("marionette"), 0.01, forces="left")
     x0, n = step.rest({}), 1000
     t = step.dt * np.arange(1, n + 1)
     u = np.tile(x0[step.nd : step.nd + step.nk], (n, 1))
@@ -101,7 +101,7 @@ def marionette() -> sm.Problem:
 def _upright(
     name: str, dt: float, steps: int, angle: int, *, after: float = 0.0, before: float = np.inf
 ) -> tuple[sm.VariationalStep, np.ndarray]:
-    step = sm.discretize(sm.systems.get(name), dt)
+    step = sm.discretize(sm.systems.get(name), dt, forces="left")
     t = dt * np.arange(steps + 1)
     x_ref = np.zeros((steps + 1, step.nx))
     x_ref[(t >= after) & (t < before), angle] = np.pi

@@ -11,8 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import stepmap as sm
-from stepmap.graph.library import Recipe, write_sources
-from stepmap.steps.kernel import CompiledKernel
+from stepmap.graph.library import Order, Recipe, write_sources
+from stepmap.optimal.terms.squares import Squares
+from stepmap.steps.kernels.compiled import CompiledKernel
 
 FOLDER = Path(__file__).parents[1] / "tests" / "data" / "sample_model"
 
@@ -36,9 +37,14 @@ def headers() -> dict[str, str]:
     for name, system in (("full", full()), ("free", sm.systems.get("pendulum_chain", n=1))):
         for step in (sm.VariationalStep(system, 0.1), sm.EulerStep(system, 0.1)):
             recipe = recipe_of(step)
-            for suffix, curvature in (("", False), ("_curvature", True)):
+            for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND), ("_extended", Order.EXTENDED)):
                 path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
-                out[path] = write_sources(recipe, curvature)["model.h"]
+                out[path] = write_sources(recipe, order)["model.h"]
+    step = sm.VariationalStep(full(), 0.1)
+    term = sm.Expression(["theta*torque + distance0*t", "sin(height)"]).on(step)
+    assert isinstance(term, Squares)
+    for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):
+        out[f"pointwise/full{suffix}/model.h"] = write_sources(term.residual.recipe, order)["model.h"]
     return out
 
 

@@ -258,7 +258,7 @@ def _self_test(program: Program, formats: Formats | None, plant: Plant, start: A
     """Measurements a little off the start, so that every block has something to do."""
     step = plant.step
     x = start[program.of(Role.STATE)]
-    z = step.system.readings(x[: step.nd + step.nk]) + np.sqrt(plant.noise.measurement)
+    z = step.system.readings(step.layout.pose(x)) + np.sqrt(plant.noise.measurement)
     if formats is None:
         return SelfTest(z, row, None)
     fields = np.array(start)

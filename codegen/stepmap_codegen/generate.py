@@ -11,7 +11,9 @@ import numpy as np
 import stepmap
 from stepmap.arrays import Array
 from stepmap.errors import ModelError, ShapeError, StepmapError
+from stepmap.estimate import registry
 from stepmap.jobs import Job, Stage
+from stepmap.jobs.kinds import entry_digest
 from stepmap.jobs.stage import MANIFEST, digest, digest_data, digest_sources, read_manifest, versions
 from stepmap.optimal import Plan
 from stepmap.toml.tables import Table, read
@@ -20,7 +22,7 @@ from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import size
 from stepmap_codegen.emit.schedule import FILES as SCHEDULE
 from stepmap_codegen.emit.schedule import emit_schedule, same, unpack
-from stepmap_codegen.lower.controller import Noise, Plant, Settings
+from stepmap_codegen.lower.controller import Noise, Plant, Settings, filter_lowering
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import WORDS
@@ -97,6 +99,8 @@ def require(job: Job, choices: Choices) -> None:
         pinning.require_kind(o.pinned, job.system.name, o.word if o.scalar is Scalar.FIXED32 else None)
     require_declared(job.system)
     covariances(job)
+    if job.noise is not None:
+        filter_lowering(job.noise.filter)
 
 
 def covariances(job: Job) -> Noise:
@@ -112,7 +116,8 @@ def covariances(job: Job) -> Noise:
 def plant(job: Job, gains: Array, newton: int) -> Plant:
     """What the code is generated for."""
     noise = covariances(job)
-    return Plant(job.step, noise, gains, Settings(newton, None if job.noise is None else job.noise.gate))
+    settings = Settings(newton) if job.noise is None else Settings(newton, job.noise.gate, job.noise.filter)
+    return Plant(job.step, noise, gains, settings)
 
 
 def controller(job: Job, plan: Plan, choices: Choices) -> Design:
@@ -139,6 +144,9 @@ def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | N
         "choices": digest_data(made),
         "stepmap_codegen": digest_sources("stepmap_codegen", ["."]),
     }
+    added = None if job.noise is None else registry.added(job.noise.filter)
+    if added is not None:
+        inputs["filter"] = entry_digest(added) or ""
     used = {"stepmap": stepmap.__version__, **versions("casadi", "numpy")}
     return Stage(NAME, job.name, out, inputs, used, place)
 

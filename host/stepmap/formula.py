@@ -7,6 +7,7 @@ a command line or a job file, so every mistake is answered with the position it 
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -40,6 +41,14 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: np.divide,
     ast.Pow: np.power,
 }
+# The same for symbols of an expression graph, which numpy's functions do not take.
+SYMBOLIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 KNOWN = f"numbers, t, pi, + - * / ** ( ) and {', '.join(FUNCTIONS)}"
 
 
@@ -72,10 +81,22 @@ def parse(text: str, known: Mapping[str, Formula] | None = None) -> Formula:
     return formula
 
 
+def express(text: str, symbols: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """The value of a formula whose names stand for symbols, ``t`` among them; ``functions`` are those in FUNCTIONS."""
+    known = {name: (lambda t, symbol=symbol: symbol) for name, symbol in symbols.items()}
+    reader = _Reader(text, known)
+    reader.operators = SYMBOLIC
+    reader.functions = {name: (functions[name], *counts) for name, (_, *counts) in FUNCTIONS.items()}  # type: ignore[misc]
+    return reader.read()(symbols["t"])
+
+
 class _Reader:
     """Turns one text into nested functions of t; anything that is not on the lists above is refused."""
 
-    def __init__(self, text: str, known: Mapping[str, Formula]) -> None:
+    operators = OPERATORS
+    functions = FUNCTIONS
+
+    def __init__(self, text: str, known: Mapping[str, Callable[[Any], Any]]) -> None:
         self.text = text
         self.known = known
         # Formulas may be broken over lines in a file; a blank for each line end keeps positions.
@@ -122,11 +143,11 @@ class _Reader:
             return self._constant(node)
         if isinstance(node, ast.Name):
             return self._name(node)
-        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        if isinstance(node, ast.BinOp) and type(node.op) in self.operators:
             return self._operation(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
             operand = self._node(node.operand)
-            return operand if isinstance(node.op, ast.UAdd) else lambda t: np.negative(operand(t))
+            return operand if isinstance(node.op, ast.UAdd) else lambda t: -operand(t)
         if isinstance(node, ast.Call):
             return self._call(node)
         raise self._refusal(f"not part of a formula of time, which holds {KNOWN}", node)
@@ -155,7 +176,7 @@ class _Reader:
         raise self._refusal(f"unknown name {node.id!r}; a formula of time knows {KNOWN}{also}", node)
 
     def _operation(self, node: ast.BinOp) -> _Node:
-        function = OPERATORS[type(node.op)]
+        function = self.operators[type(node.op)]
         left, right = self._node(node.left), self._node(node.right)
         return lambda t: function(left(t), right(t))
 
@@ -163,7 +184,7 @@ class _Reader:
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
             raise self._refusal(f"unknown function; there are {', '.join(FUNCTIONS)}", node)
         name = node.func.id
-        function, fewest, most = FUNCTIONS[name]
+        function, fewest, most = self.functions[name]
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
             raise self._refusal(f"{name} takes plain arguments only", node)
         if not fewest <= len(node.args) <= most:

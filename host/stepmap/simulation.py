@@ -19,7 +19,6 @@ from stepmap.mechanics.system import System
 from stepmap.steps import Trajectory, VariationalStep
 
 FORMAT = "stepmap-simulation-1"
-MOMENTUM_UNITS = {"m": "kg m/s", "rad": "kg m²/s"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +95,7 @@ class Simulation:
             "dt": step.dt,
             "steps": self.trajectory.steps,
             "state_names": list(step.state_names),
-            "state_units": state_units(step),
+            "state_units": list(step.layout.units),
             "input_names": list(step.input_names),
             "input_units": input_units(step),
             "constraint_names": list(system.constraint_names),
@@ -127,8 +126,8 @@ def simulate(
 def inputs(step: VariationalStep, steps: int, pose: ArrayLike, moves: Mapping[str, Formula]) -> Array:
     """U (N, nu): forces zero and kinematic coordinates as in the pose, except where ``moves`` names them.
 
-    A kinematic coordinate takes its formula's value at the end of each step. A force takes the one at its beginning:
-    the step lets it act there (F⁺ = 0), so this keeps second order.
+    A kinematic coordinate takes its formula's value at the end of each step. A force takes the one where its impulse
+    has its centre, which keeps second order: in the middle if it is held, at the begin if it acts on the left.
     """
     names = movable(step.system)
     rho = step.system.configuration(pose)[step.nd :]
@@ -136,7 +135,7 @@ def inputs(step: VariationalStep, steps: int, pose: ArrayLike, moves: Mapping[st
     for name, formula in moves.items():
         require_movable(step.system, name)
         column = names.index(name)
-        late = 1.0 if column >= len(names) - step.nk else 0.0
+        late = 1.0 if column >= len(names) - step.nk else 1.0 - step.left
         U[:, column] = formula(step.dt * (np.arange(steps) + late))
     return U
 
@@ -181,14 +180,6 @@ def start_pose(
         with contextlib.suppress(ConvergenceError):
             return system.satisfy_constraints(pose, sorted(fixed))
     return system.satisfy_constraints(pose, sorted(attempts[-1]))
-
-
-def state_units(step: VariationalStep) -> list[str]:
-    """Units of x = [q, rho, p, v]; empty where a coordinate has none."""
-    system = step.system
-    momenta = [MOMENTUM_UNITS.get(c.unit, "") for c in system.dynamic]
-    rates = [f"{c.unit}/s" if c.unit else "" for c in system.kinematic]
-    return [*(c.unit for c in system.coordinates), *momenta, *rates]
 
 
 def input_units(step: VariationalStep) -> list[str]:

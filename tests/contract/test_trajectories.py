@@ -90,7 +90,7 @@ def test_wrong_shapes_are_refused(arm: tuple[sm.VariationalStep, sm.Trajectory])
         step.linearize_along(other)
     with pytest.raises(sm.ShapeError, match="Z: expected"):
         step.curvature_along(path, np.zeros((STEPS + 1, step.nx)))
-    with pytest.raises(sm.ShapeError, match="one row a point"):
+    with pytest.raises(sm.ShapeError, match="one row per point"):
         step.linearize_many(path.x, path.u)
 
 

@@ -97,6 +97,21 @@ def test_files_are_what_is_generated_now(name: str, request: pytest.FixtureReque
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_forces_on_the_left_give_the_code_they_always_gave(name: str, tmp_path: Path) -> None:
+    """Held forces are the default; a job that asks for forces on the left gets the same C as before there was a choice.
+
+    A mechanism without forces and damping gets the same in both ways.
+    """
+    text = (ROOT / "examples" / f"{name}.toml").read_text()
+    file = tmp_path / f"{name}.toml"
+    file.write_text(text.replace("[time]\n", '[time]\nforces = "left"\n'))
+    job = jobs.load(file)
+    made = generation.controller(job, job.solve().require().plan, generation.read_choices(file))
+    known = ROOT / "tests" / "data" / "generated" / f"{name}_left.c"
+    assert near(known if known.exists() else GENERATED / name / "controller.c", made.files()["controller.c"])
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_schedule_is_the_optimal_trajectory(name: str) -> None:
     """Read back from the committed blob; half a unit from rounding, four more from another machine."""
     blob = unpack((GENERATED / name / "schedule.bin").read_bytes())

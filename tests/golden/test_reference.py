@@ -59,7 +59,7 @@ def load(name: str, source: str) -> Run:
     system = sm.from_tree(DATA / f"{name}.tree.json") if source == "tree" else CATALOG[name]()
     assert [c.name for c in system.coordinates] == data["configs"]
     q, p, u1, k2, impulses = (np.array(data[key], dtype=float) for key in ("q", "p", "u1", "k2", "lambda1"))
-    step = sm.discretize(system, data["dt"])
+    step = sm.discretize(system, data["dt"], forces="left")
     return Run(step, COMPARED[name], q, p, np.hstack([u1, k2]), impulses, data["samples"])
 
 

@@ -105,8 +105,8 @@ def stopped_by_a_fault(build: Path) -> None:
     assert found["suspects"][0].startswith("the injected fault jump in theta")
     assert (found["compared_ticks"], found["latency_ms"], found["injected_faults"], found["faults"]) == (59, None, 1, 0)
     ratio = found["open_loop_rms_m"] / found["closed_loop_rms_m"]
-    assert 1 < ratio < 2  # over the same 59 ticks; the open loop falls over only later
-    assert f"over the same 59 ticks: {ratio:.2f} times better" in table
+    assert 2 < ratio < 5  # over the same 59 ticks; the open loop falls over only later, 80 times worse in the end
+    assert f"over the same 59 ticks: {ratio:.1f} times better" in table
     assert "latency" not in table
     first, second = runs.known(build / "cart_pendulum" / "runs")
     assert json.loads((first.path / "summary.json").read_text()) == before

@@ -22,7 +22,7 @@ def figure_eight() -> sm.Problem:
 
 def cart() -> sm.Problem:
     """A jump of 0.5 rad, tracked with weights that grow with time, and a soft limit on the force."""
-    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
+    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02, forces="left")
     x_ref = np.zeros((N + 1, 4))
     x_ref[N // 2 :, 1] = 0.5
     grow = np.linspace(1.0, 3.0, N)[:, None, None]
@@ -33,7 +33,7 @@ def cart() -> sm.Problem:
 
 def arm() -> sm.Problem:
     """A two-link arm hanging on a string, from rest; its joints are wanted elsewhere."""
-    step = sm.discretize(sm.systems.get("planar_arm"), 0.02)
+    step = sm.discretize(sm.systems.get("planar_arm"), 0.02, forces="left")
     x0, u0 = step.equilibrium(step.satisfy_constraints(sm.systems.example("planar_arm"), fixed=["x", "L"]))
     x_ref = np.tile(x0, (N + 1, 1))
     x_ref[:, 0] += 0.2 * np.sin(np.arange(N + 1) / 10)
@@ -225,7 +225,7 @@ def test_optimum_does_not_depend_on_the_guess(name: str) -> None:
 
 def test_all_methods_reach_the_same_optimum() -> None:
     """A pendulum pulled aside by weights of order 1: even the steepest descent gets there."""
-    step = sm.discretize(sm.systems.get("pendulum"), 0.1)
+    step = sm.discretize(sm.systems.get("pendulum"), 0.1, forces="left")
     x_ref = np.zeros((31, 2))
     x_ref[:, 0] = 0.8
     Q, R = np.diag([2.0, 0.5]), np.eye(1)
@@ -238,7 +238,8 @@ def test_all_methods_reach_the_same_optimum() -> None:
     counts = [len(solution.history) for solution in found.values()]
     assert counts == sorted(counts)
     for method, solution in found.items():
-        assert {i.method for i in solution.history} <= {method, "newton"}
+        allowed = {method, "gauss-newton"} if method == "newton" else {method}  # whose steps Newton's begin with
+        assert {i.method for i in solution.history} <= allowed
         assert solution.cost == pytest.approx(newton.cost, rel=1e-12)
         # √|Dg| = 1e-6 over √R = 1, and as much again for what H has more than R.
         np.testing.assert_allclose(solution.trajectory.u, newton.trajectory.u, rtol=0, atol=2e-6)
@@ -257,7 +258,7 @@ def test_weights_may_be_scaled() -> None:
 
 def test_feasible_reference_costs_nothing() -> None:
     """A trajectory tracked from its own start is its own optimum."""
-    step = sm.discretize(sm.systems.get("suspended_mass"), 1 / 30)
+    step = sm.discretize(sm.systems.get("suspended_mass"), 1 / 30, forces="left")
     rho = np.array([0.0, 1.0]) + 0.1 * np.sin(np.arange(1, N + 1) / 5)[:, None] * [1.0, 0.5]
     path = step.rollout(step.rest({}), rho)
     cost = sm.TrackingCost(np.eye(8), np.eye(2), np.eye(8), path.x, path.u)

@@ -13,8 +13,8 @@ import pytest
 import stepmap as sm
 from stepmap.errors import ToolchainError
 from stepmap.graph import compiler
-from stepmap.steps import kernel
-from stepmap.steps.kernel import CompiledKernel
+from stepmap.steps.kernels import compiled as kernel
+from stepmap.steps.kernels.compiled import CompiledKernel
 
 POINT = ([0.6, 0.2, 0.0, 1.0, 0.01, -0.04, 0.0, 0.0], [0.01, 0.99])
 WARNING = "no C compiler found.*CC"

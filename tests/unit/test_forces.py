@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,25 +123,33 @@ def test_drive_and_damping_act_on_their_coordinate_alone() -> None:
     np.testing.assert_allclose(force, [0.0, -0.3 * v[1], 4.0, -1.5, 0.0], rtol=1e-14)
 
 
-def test_constant_force_gives_constant_acceleration() -> None:
-    """A cart under a constant force from rest: q after n steps is dt² f/m n (n + 1)/2 by the discrete equations."""
+@pytest.mark.parametrize(("forces", "first"), [("held", 0.5), ("left", 0.0)])
+def test_constant_force_gives_constant_acceleration(forces: Any, first: float) -> None:
+    """A cart under a constant force from rest: q after n steps is dt² f/m n (n + 1)/2 by the discrete equations.
+
+    A held force has given half of its impulse before the start.
+    """
     b = sm.Builder("cart")
     x = b.coordinate("x")
     b.mass(b.world.tx(x), 2.0)
     b.drive(x, 3.0)
-    step = sm.discretize(b.build(), 0.1)
+    step = sm.discretize(b.build(), 0.1, forces=forces)
     path = step.rollout(step.rest([0.0]), np.zeros((10, 0)))
     n = np.arange(11)
     np.testing.assert_allclose(path.x[:, 0], 0.1**2 * 3.0 / 2.0 * n * (n + 1) / 2, rtol=1e-13, atol=1e-16)
-    np.testing.assert_allclose(path.x[:, 1], 0.1 * 3.0 * n, rtol=1e-13, atol=1e-16)
+    np.testing.assert_allclose(path.x[:, 1], 0.1 * 3.0 * (n + first), rtol=1e-13, atol=1e-16)
 
 
-def test_damped_cart_slows_as_the_midpoint_rule_says() -> None:
-    """m v′ = −c v by the midpoint rule, force on the left: v decays by m/(m + c dt) a step."""
+@pytest.mark.parametrize(
+    ("forces", "start", "decay"),
+    [("held", 2.0 - 0.025, (2.0 - 0.025) / (2.0 + 0.025)), ("left", 2.0, 2.0 / (2.0 + 0.05))],
+)
+def test_damped_cart_slows_as_the_midpoint_rule_says(forces: Any, start: float, decay: float) -> None:
+    """m v′ = −c v by the midpoint rule: v decays by m/(m + c dt) per step, force on the left, or half on each side."""
     b = sm.Builder("cart")
     x = b.coordinate("x")
     b.mass(b.world.tx(x), 2.0)
     b.damping(x, 0.5)
-    step = sm.discretize(b.build(), 0.1)
+    step = sm.discretize(b.build(), 0.1, forces=forces)
     path = step.rollout(step.from_velocity([0.0], [1.0]), np.zeros((20, 0)))
-    np.testing.assert_allclose(path.x[:, 1], 2.0 * (2.0 / (2.0 + 0.5 * 0.1)) ** np.arange(21), rtol=1e-12)
+    np.testing.assert_allclose(path.x[:, 1], start * decay ** np.arange(21), rtol=1e-12)

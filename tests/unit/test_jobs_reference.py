@@ -9,7 +9,6 @@ import pytest
 
 import stepmap as sm
 from stepmap import jobs
-from stepmap.jobs.reference import legendre
 from tests.mechanisms import Case
 from tests.messages import told as message_of
 
@@ -35,14 +34,14 @@ def reference(folder: Path, text: str) -> tuple[np.ndarray, np.ndarray]:
 
 def test_momenta_of_a_trajectory_are_found_from_its_poses(catalog: Case) -> None:
     """p_k = D2 Ld(q_{k-1}, q_k) holds on every trajectory of the map, whatever forces and constraints act."""
-    step, pose = catalog.midpoint, catalog.pose
+    step, pose = sm.discretize(catalog.system, catalog.midpoint.dt, forces="left"), catalog.pose
     U = np.tile(np.concatenate([np.full(catalog.forces, 0.3), pose[step.nd :]]), (20, 1))
     run = step.rollout(step.rest(pose), U)
     poses = run.x[:, : catalog.nq]
     velocity = np.diff(poses, axis=0, prepend=poses[:1]) / step.dt
     # The map solves its equations to about 1e-14 of the momenta's size; differences over dt = 0.01 lose two digits.
     p = run.x[:, catalog.nq : catalog.nq + step.nd]
-    np.testing.assert_allclose(legendre(step, poses, velocity), p, atol=1e-11 * max(1.0, np.abs(p).max()))
+    np.testing.assert_allclose(step.layout.momentum(poses, velocity), p, atol=1e-11 * max(1.0, np.abs(p).max()))
 
 
 def test_formulas_drive_coordinates_forces_and_next_values(tmp_path: Path) -> None:

@@ -1,14 +1,27 @@
-"""Names of a mechanism as names in C, and commands within their limits."""
+"""Names of a mechanism as names in C, commands within their limits, and the parts a program is made of."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+import casadi as ca
 import numpy as np
 import pytest
 
 import stepmap as sm
 from stepmap.errors import ModelError
+from stepmap.estimate import registry
+from stepmap.steps.variational import Forces
 from stepmap_codegen import BlockRole, IntegerMachine, Noise, Plant, Role, Settings, saved
+from stepmap_codegen.lower import ekf
 from stepmap_codegen.lower.controller import lower
+from stepmap_codegen.lower.equation_graph import EquationGraph
+from stepmap_codegen.lower.parts import FilterParts, Model
+from stepmap_codegen.lower.step import lower_step
+from stepmap_codegen.model.float_machine import FloatMachine
+from tests.mechanisms import case, in_motion
+from tests.rotor import Rotor
 from tests.sil.controllers import random_fields, suspended_mass
 
 
@@ -69,3 +82,83 @@ def test_blocks_say_what_they_are() -> None:
     assert saved.unpack(saved.pack(made), made.plant, None).program == program
     with pytest.raises(ValueError, match="too many values"):
         program.block_of(BlockRole.UPDATE)
+
+
+# steps from their equations -------------------------------------------------------------------------------------
+
+
+def numeric(*outputs: ca.SX, of: tuple[ca.SX, ca.SX]) -> Callable[[np.ndarray, np.ndarray], list[np.ndarray]]:
+    evaluate = ca.Function("at", list(of), [ca.densify(out) for out in outputs])
+    return lambda x, u: [np.asarray(value) for value in evaluate.call([x, u])]
+
+
+@pytest.mark.parametrize("forces", ["held", "left"])
+@pytest.mark.parametrize("name", ["cart_pendulum", "suspended_mass", "double_pendulum", "planar_arm"])
+def test_the_equations_of_a_midpoint_step_give_what_its_own_lowering_gives(name: str, forces: Forces) -> None:
+    """Next state and A, to rounding; both take the same Newton steps."""
+    step = sm.discretize(sm.systems.get(name), 0.01, forces=forces)
+    x, u = in_motion(step, step.system.satisfy_constraints(sm.systems.example(name)))
+    special = lower_step(step, 2)
+    generic = EquationGraph(step, 2)
+    after, z = generic.map(special.x, special.u)
+    A = generic.linearization(special.x, special.u, z)
+    ours = numeric(after, A, of=(special.x, special.u))(x, u)
+    theirs = numeric(special.after, special.A, of=(special.x, special.u))(x, u)
+    exact = step.linearize(x, u)
+    for a, b, true in zip(ours, theirs, (exact.x[:, None], exact.A), strict=True):
+        assert a == pytest.approx(b, rel=1e-10, abs=1e-12 * np.abs(true).max())
+        assert a == pytest.approx(true, rel=1e-7, abs=1e-7 * np.abs(true).max())
+
+
+@pytest.mark.parametrize("name", ["cart_pendulum", "suspended_mass"])
+def test_an_euler_step_is_lowered_from_its_equations(name: str) -> None:
+    """A kind without a lowering of its own: the program's prediction is the map, its covariance goes through A."""
+    made = case(name)
+    step, (x, u) = made.euler, made.euler_point
+    n, nz = step.nx, len(step.system.sensor_channels)
+    noise = Noise(1e-6 * np.eye(n), np.full(nz, 1e-6), 1e-6 * np.eye(n))
+    program = lower(Plant(step, noise, np.ones((1, step.nu, n)), Settings()))  # type: ignore[arg-type]
+    assert [program.fields[i].label for i in program.of(Role.STATE)] == list(step.layout.names)
+    assert [program.fields[i].unit for i in program.of(Role.STATE)] == list(step.layout.units)
+    machine = FloatMachine(program, np.zeros((len(program.fields), 1)))
+    machine.load(program.of(Role.STATE), x[:, None])
+    machine.load(program.of(Role.COMMAND), u[:, None])
+    for i in program.of(Role.COVARIANCE):
+        place = program.fields[i].place
+        machine.load([i], np.full((1, 1), 1e-4 if place is not None and place[0] == place[1] else 0.0))
+    machine.run(program.block_of(BlockRole.PREDICT))
+    at = step.linearize(x, u)
+    assert machine.fields[program.of(Role.STATE), 0] == pytest.approx(at.x, rel=1e-10, abs=1e-12)
+    P = 1e-4 * at.A @ at.A.T + noise.process
+    for i in program.of(Role.COVARIANCE):
+        place = program.fields[i].place
+        assert place is not None
+        assert machine.fields[i, 0] == pytest.approx(P[place], rel=1e-9, abs=1e-15)
+    assert {program.fields[i].moves for i in program.of(Role.COMMAND)} == {None}  # accelerations set no coordinate
+
+
+def test_a_step_without_equations_is_refused() -> None:
+    with pytest.raises(ModelError, match="Rotor has no equations to generate code from"):
+        lower_step(Rotor(), 2)
+
+
+def test_a_filter_without_a_lowering_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.OWN, "slow", sm.ExtendedKalmanFilter)
+    made = plant("a", "b")
+    with pytest.raises(ModelError, match=r"no code can be generated for the filter 'slow'.*such as 'ekf'"):
+        lower(replace(made, settings=Settings(filter="slow")))
+
+
+def test_a_filter_brings_its_own_lowering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that another package registered, with a function ``lower``: here one without a gate."""
+
+    class Open(sm.ExtendedKalmanFilter):
+        @staticmethod
+        def lower(model: Model, noise: Noise, gate: float | None) -> FilterParts:
+            return ekf.lower(model, noise, None)
+
+    monkeypatch.setitem(registry.OWN, "open", Open)
+    made = plant("a", "b")
+    program = lower(replace(made, settings=Settings(filter="open")))
+    assert [program.blocks[i].guard for i in program.blocks_of(BlockRole.UPDATE)] == [None, None]
+    assert program == lower(replace(made, settings=Settings(gate=None)))

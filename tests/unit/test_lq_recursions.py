@@ -197,3 +197,32 @@ def test_compiled_recursions_are_clean_under_sanitizers(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == "done\n"
+
+
+def test_views_are_read_as_they_are() -> None:
+    """Transposed, sliced and broadcast arrays give what their copies give: C reads by address."""
+    rng = np.random.default_rng(11)
+    n, nx, nu = 7, 4, 2
+    wide = rng.normal(size=(n, nx, nx + nu + 1))
+    A, B = wide[..., :nx], wide[..., nx:-1]
+    bend = (
+        np.broadcast_to(0.1 * np.eye(nx), (n, nx, nx)),
+        np.zeros((nu, nx, n)).T,
+        np.broadcast_to(np.eye(nu), (n, nu, nu)),
+    )
+    S = 0.1 * np.swapaxes(rng.normal(size=(n, nu, nx)), 1, 2)
+    q, r = rng.normal(size=(nx, n + 1)).T, rng.normal(size=(nu, n)).T
+    views = Quadratic(A, B, np.eye(nx), np.eye(nu), np.eye(nx), q, r, bend, S, 0.2 * np.eye(nx))
+    copies = Quadratic(
+        *(np.array(M, order="C") for M in (A, B, np.eye(nx), np.eye(nu), np.eye(nx), q, r)),
+        bend=tuple(np.array(M, order="C") for M in bend),
+        S=np.array(S, order="C"),
+        terminal_bend=0.2 * np.eye(nx),
+    )
+    ours, theirs = recursions(), NumpyRecursions()
+    for one, other in zip(ours.backward(views, 0.5), theirs.backward(copies, 0.5), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
+    _, K, f, _ = ours.backward(views, 0.5)
+    for one, other in zip(ours.forward(A, B, K, f), theirs.forward(A, B, K, f), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(ours.adjoint(A, B, K, q, r), theirs.adjoint(A, B, K, q, r), rtol=0, atol=1e-11)

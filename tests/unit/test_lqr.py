@@ -239,3 +239,13 @@ def test_gain_schedule_keeps_a_swing_up_on_its_way() -> None:
     # The last gains are those of an ending horizon; what they cost is not judged.
     assert np.abs(closed.x[-20] - path.x[-20]).max() < 1e-3
     assert np.abs(blind.x[-20, 0] - path.x[-20, 0]) > 1.0
+
+
+def test_a_place_without_weight_is_left_alone() -> None:
+    """A cart whose place costs nothing: its mode of |λ| = 1 stays, the rest is held."""
+    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
+    x, u = step.equilibrium({})
+    Q, R = np.diag([0.0, 10.0, 1.0, 1.0]), np.eye(1)
+    regulator = sm.regulate(step, x, u, Q, R)
+    assert regulator.radius == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(regulator.K[:, 0], 0.0, rtol=0, atol=1e-6)

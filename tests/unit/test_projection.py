@@ -13,8 +13,9 @@ import pytest
 import stepmap as sm
 from stepmap.optimal import Iteration, Status
 from stepmap.optimal import riccati as lq
-from stepmap.optimal.cost import Expansion
-from stepmap.steps.kernel import CompiledKernel, say_once
+from stepmap.optimal.objective import Expansion
+from stepmap.steps.kernels.compiled import CompiledKernel, say_once
+from stepmap.steps.layout import Layout
 from tests import problems
 
 STEPS = 40
@@ -298,8 +299,9 @@ def test_options_without_meaning_are_refused(problem: sm.Problem, options: dict[
 class LinearMap:
     """x_next = A x + B u: nothing but what the StepMap protocol asks for."""
 
-    nx, nu, dt = 3, 1, 0.1
+    nx, ndx, nu, dt = 3, 3, 1, 0.1
     state_names, input_names = ("a", "b", "c"), ("u",)
+    layout = Layout({"x": [(name, "") for name in state_names]})
     A = np.array([[1.0, 0.1, 0.0], [0.0, 1.0, 0.1], [0.3, 0.0, 0.9]])
     B = np.array([[0.0], [0.0], [0.2]])
 

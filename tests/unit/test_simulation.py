@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import stepmap as sm
 from stepmap.formula import parse
-from stepmap.simulation import inputs, simulate, start_pose, state_units
+from stepmap.simulation import inputs, simulate, start_pose
 from tests.mechanisms import Case
 
 
@@ -47,10 +49,11 @@ def test_a_kinematic_coordinate_follows_its_formula() -> None:
     np.testing.assert_allclose(simulation.trajectory.x[:, column], law(simulation.trajectory.t), atol=1e-15)
 
 
-def test_a_force_is_taken_at_the_beginning_of_the_step() -> None:
-    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
+@pytest.mark.parametrize(("forces", "first"), [("held", 0.01), ("left", 0.0)])
+def test_a_force_is_taken_where_its_impulse_has_its_centre(forces: Any, first: float) -> None:
+    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02, forces=forces)
     U = inputs(step, 3, [0.0, 0.0], {"force": parse("t")})
-    np.testing.assert_allclose(U[:, 0], [0.0, 0.02, 0.04], atol=1e-15)
+    np.testing.assert_allclose(U[:, 0], first + np.array([0.0, 0.02, 0.04]), atol=1e-15)
 
 
 def test_a_driven_oscillator_converges_to_its_exact_solution() -> None:
@@ -118,6 +121,6 @@ def test_only_inputs_can_be_moved() -> None:
 
 def test_units_of_the_state() -> None:
     step = sm.discretize(sm.systems.get("suspended_mass"), 0.01)
-    assert state_units(step) == ["m", "m", "m", "m", "kg m/s", "kg m/s", "m/s", "m/s"]
+    assert step.layout.units == ("m", "m", "m", "m", "kg m/s", "kg m/s", "m/s", "m/s")
     step = sm.discretize(sm.systems.get("pendulum"), 0.01)
-    assert state_units(step) == ["rad", "kg m²/s"]
+    assert step.layout.units == ("rad", "kg m²/s")

@@ -30,11 +30,11 @@ def test_rest_carries_half_a_step_of_the_potential(pendulum: sm.VariationalStep)
 
 
 def test_velocity_of_the_last_step_gives_the_state_that_step_ends_in(pendulum: sm.VariationalStep) -> None:
-    """From θ to θ + dt v: p = D2 Ld of that very step."""
+    """From θ to θ + dt v: p = D2 Ld of that very step, and half the impulse of its force."""
     before = pendulum.from_velocity({"theta": 0.3}, {"theta": 1.0})
     after = pendulum.step(before, [0.4]).x
     moved = (after[0] - before[0]) / DT
-    np.testing.assert_allclose(pendulum.from_velocity([after[0]], [moved]), after, rtol=1e-12)
+    np.testing.assert_allclose(pendulum.from_velocity([after[0]], [moved], forces=[0.4]), after, rtol=1e-12)
 
 
 def test_velocity_of_an_instant_is_the_continuous_momentum(pendulum: sm.VariationalStep) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepmap.arrays import Array
+from stepmap.estimate import registry
 from stepmap.steps.variational import VariationalStep
 
 
@@ -14,11 +15,12 @@ class Settings:
 
     newton: int = 2  # iterations after the predictor
     gate: float | None = 5.0  # standard deviations
+    filter: str = registry.DEFAULT
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Covariances of the filter: process (nx, nx), measurement variances (nz), start (nx, nx)."""
+    """Covariances of the filter: process (ndx, ndx), measurement variances (nz), start (ndx, ndx)."""
 
     process: Array
     measurement: Array
@@ -31,5 +33,5 @@ class Plant:
 
     step: VariationalStep
     noise: Noise
-    gains: Array  # (N, nu, nx): only their zeros matter here
+    gains: Array  # (N, nu, ndx): only their zeros matter here
     settings: Settings

@@ -80,14 +80,17 @@ class StepGraph:
             b = self._blocks(q1, q2b, u)
             h, jacobian2 = self._con(q2b)
             p = x[self.nq : self.nq + self.nd]
-            G = p + dt / 2 * b["Lq"] - b["Lv"] + dt * b["F"] - jacobian1.T @ lam
+            G = p + dt / 2 * b["Lq"] - b["Lv"] + self.step.left * dt * b["F"] - jacobian1.T @ lam
             # The first turn, from rest, predicts q + dt M⁻¹ p on the linearized constraint.
             matrix = self._matrix(b["D12"], jacobian1, jacobian2[:, : self.nd])
             dz = solve_static(matrix, -ca.vertcat(G, h))
             q2, lam = q2 + part(dz, 0, self.nd), lam + part(dz, self.nd, self.nd + self.nc)
         q2b = ca.vertcat(q2, rho2)
-        lq, lv, _ = self.first((q1 + q2b) / 2, (q2b - q1) / dt, part(u, 0, self.nf))
-        after = ca.vertcat(q2b, dt / 2 * lq + lv, (rho2 - part(q1, self.nd, self.nq)) / dt)
+        lq, lv, force = self.first((q1 + q2b) / 2, (q2b - q1) / dt, part(u, 0, self.nf))
+        p2 = dt / 2 * lq + lv
+        if self.step.left < 1:  # what held forces give at the end
+            p2 = p2 + (1 - self.step.left) * dt * force
+        after = ca.vertcat(q2b, p2, (rho2 - part(q1, self.nd, self.nq)) / dt)
         return after, q2b, lam
 
     def linearization(self, x: ca.SX, u: ca.SX, q2b: ca.SX, lam: ca.SX) -> ca.SX:
@@ -126,8 +129,10 @@ class StepGraph:
             wide[:, self.active] = out[name]
             out[name] = ca.sparsify(wide)
         qq, vv, qv, vq = dt / 4 * out["Lqq"], out["Lvv"] / dt, out["Lqv"] / 2, out["Lvq"] / 2
-        out["D11"] = qq - qv - vq + vv + dt / 2 * out["Fq"] - out["Fv"]
-        out["D12"] = qq + qv - vq - vv + dt / 2 * out["Fq"] + out["Fv"]
-        out["D21"] = qq - qv + vq - vv
-        out["D22"] = qq + qv + vq + vv
+        out["D11"], out["D12"] = qq - qv - vq + vv, qq + qv - vq - vv
+        out["D21"], out["D22"] = qq - qv + vq - vv, qq + qv + vq + vv
+        left, right = self.step.left, 1 - self.step.left
+        for name, share in (("D11", left), ("D12", left), ("D21", right), ("D22", right)):
+            turned, moved = share * dt / 2 * out["Fq"], share * out["Fv"]
+            out[name] = out[name] + turned + moved if name.endswith("2") else out[name] + turned - moved
         return out

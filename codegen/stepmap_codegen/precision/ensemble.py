@@ -84,7 +84,7 @@ class _ClosedLoops:
         self.machine = FloatMachine(program, self.start, groups=len(seeds))
         self.noise = np.sqrt(plant.noise.measurement)
         self.disturbance = np.sqrt(np.diagonal(plant.noise.process)).copy()
-        self.disturbance[step.nd : step.nd + step.nk] = 0.0  # where a kinematic coordinate is, is known
+        self.disturbance[step.layout["rho"]] = 0.0  # where a kinematic coordinate is, is known
         self.measured: list[Array] = []
         self.states, self.snapshots = [self.x], list[Array]()
         self.map_error = np.zeros((len(seeds), step.nx))
@@ -114,7 +114,7 @@ class _ClosedLoops:
     def _load(self, row: Array) -> None:
         """Measurements of all plants, some of them outliers, and an entry of the schedule."""
         step, ensemble, noise = self.plant.step, self.ensemble, self.noise
-        z = step.system.readings(self.x[:, : step.nd + step.nk]) + noise * self._normal(len(noise))
+        z = step.system.readings(step.layout.pose(self.x)) + noise * self._normal(len(noise))
         outliers = self._drawn(lambda rng: rng.random((ensemble.runs, 1))) < ensemble.outlier_rate
         z = z + outliers * ensemble.outlier * noise * self._normal(len(noise))
         self.measured.append(z.T)
@@ -185,9 +185,9 @@ def schedule_rows(program: Program, plant: Plant, trajectory: Trajectory) -> Arr
 
     One row more than there are steps: the last set-point, kept with the last gain.
     """
-    nd, nk, nf = plant.step.nd, plant.step.nk, len(plant.step.system.inputs)
+    step = plant.step
     places = [field.place for field in program.fields if field.role is Role.SCHEDULE and field.place]
     gains = np.array([[K[place] for place in places] for K in plant.gains]).reshape(len(plant.gains), len(places))
-    hold = np.concatenate([trajectory.u[-1, :nf], trajectory.x[-1, nd : nd + nk]])
+    hold = step.layout.hold(trajectory.x[-1], trajectory.u[-1, : len(step.system.inputs)])
     inputs = np.concatenate([trajectory.u, hold[None]])
     return np.concatenate([trajectory.x, inputs, np.concatenate([gains, gains[-1:]])], axis=1)

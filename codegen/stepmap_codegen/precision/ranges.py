@@ -67,8 +67,8 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
     """Raises RangeError where a coordinate or an input has no limits, or the trajectory leaves them."""
     step = plant.step
     system = step.system
-    values = np.concatenate([trajectory.x[:-1, : step.nd + step.nk], trajectory.u[:, : len(system.inputs)]], axis=1)
-    last = trajectory.x[-1:, : step.nd + step.nk]
+    values = np.concatenate([step.layout.pose(trajectory.x[:-1]), trajectory.u[:, : len(system.inputs)]], axis=1)
+    last = step.layout.pose(trajectory.x[-1:])
     for i, (quantity, low, high) in enumerate(require_declared(system)):
         what = _kind(quantity)
         motion = values[:, i] if what == "input" else np.append(values[:, i], last[0, i])

@@ -95,11 +95,11 @@ class _Loop:
 
     def __init__(self, program: Program, plant: Plant, trajectory: Trajectory) -> None:
         self.program, self.step, rng = program, plant.step, np.random.default_rng(7)
-        nx, nd, nk = plant.step.nx, plant.step.nd, plant.step.nk
-        self.coordinates = program.of(Role.STATE)[: nd + nk]
+        nx, layout = plant.step.nx, plant.step.layout
+        self.coordinates = [program.of(Role.STATE)[i] for part in ("q", "rho") for i in range(nx)[layout[part]]]
         self.rows = schedule_rows(program, plant, trajectory)[:-1]
         deviations = np.sqrt(np.diagonal(plant.noise.process)).copy()
-        deviations[nd : nd + nk] = 0.0  # where a kinematic coordinate is, is known
+        deviations[layout["rho"]] = 0.0  # where a kinematic coordinate is, is known
         self.disturbances = deviations * rng.standard_normal((len(self.rows), RUNS, nx))
         channels = len(plant.noise.measurement)
         self.noise = np.sqrt(plant.noise.measurement) * rng.standard_normal((len(self.rows), RUNS, channels))
@@ -112,8 +112,8 @@ class _Loop:
     def distances(self, controllers: _Controllers) -> tuple[float, float]:
         """(of estimates, of plants) of 2·RUNS controllers: one half sees what float64 saw, the other its own plants."""
         _, estimates, moved = self._run(controllers, self.measured)
-        count = self.step.nd + self.step.nk
-        apart = np.abs(moved - self.moved)[:, :, :count].max() if len(moved) == len(self.moved) else math.inf
+        pose = self.step.layout.pose
+        apart = np.abs(pose(moved) - pose(self.moved)).max() if len(moved) == len(self.moved) else math.inf
         seen = estimates[:, :, :RUNS]
         return float(np.abs(seen - self.estimates[: len(seen)]).max()), float(apart)
 
@@ -122,7 +122,7 @@ class _Loop:
         program, step, x = self.program, self.step, self.plants
         measured, estimates, moved = [], [], []
         for k, row in enumerate(self.rows):
-            z = (step.system.readings(x[:, : step.nd + step.nk]) + self.noise[k]).T
+            z = (step.system.readings(step.layout.pose(x)) + self.noise[k]).T
             measured.append(z)
             columns = z if given is None else np.concatenate([given[k], z], axis=1)
             controllers.load(program.of(Role.MEASUREMENT), columns)

@@ -64,8 +64,7 @@ class RobotRun(RunSequencer):
         run = Run(setup.job.name, setup.firmware.board, "realtime", plant="real")
         super().__init__(setup, link, run, options=(), recorder=recorder, listener=listener)
         self.camera, self.operator, self.workspace = camera, operator, setup.workspace()
-        step = setup.controller.plant.step
-        self._nq = step.nd + step.nk
+        self._pose = setup.controller.plant.step.layout.pose
         self._begun = time.monotonic()
         self._unanswered: dict[int, Measurement] = {}  # by sequence
         self._last_frame: float | None = None
@@ -228,7 +227,7 @@ class RobotRun(RunSequencer):
         estimate = self.codec.decode("estimate", message.estimate[: len(self.codec.fields["estimate"])])
         nz = len(self.codec.fields["measurement"])
         seen = Measurement(np.zeros(nz), 0, raw=(0,) * nz) if sent is None else self._answered(sent)
-        seen = replace(seen, truth=seen.z, coordinates=estimate[: self._nq])
+        seen = replace(seen, truth=seen.z, coordinates=self._pose(estimate))
         if running:
             self.run.misses += seen.latency_ms > 1e3 * self.period
         return self.log.tick(self.time, message, seen, running=running, measured=sent is not None)

@@ -45,7 +45,8 @@ class LiveRun(RunListener):
         self.page, self.controller = page, controller
         self.codec = SignalCodec.parse(controller.description())
         self.channels = self.codec.names("measurement")
-        self._step, self._plan = controller.plant.step, controller.schedule.values()
+        self._step = controller.plant.step
+        self._plan = controller.schedule.values()[:, : self._step.nx]
         self._camera: Depth | None = None
         self._points: Array | None = None
         page.offer(False)
@@ -59,12 +60,12 @@ class LiveRun(RunListener):
     def on_tick(self, row: Row, message: Message) -> None:
         from stepmap_hil.live import LiveFrame
 
-        nd, nq = self._step.nd, self._step.nd + self._step.nk
+        moving, pose = self._step.layout["q"], self._step.layout.pose
         estimate, goal = self.codec.decode("estimate", row.estimate), self._plan[min(row.tick, len(self._plan) - 1)]
         truth = np.array(row.coordinates)
         numbers = {
-            "tracking": 1e3 * float(np.linalg.norm(truth[:nd] - goal[:nd])),
-            "estimate": 1e3 * float(np.linalg.norm(estimate[:nd] - truth[:nd])),
+            "tracking": 1e3 * float(np.linalg.norm(truth[moving] - goal[moving])),
+            "estimate": 1e3 * float(np.linalg.norm(estimate[moving] - truth[moving])),
         }
         if row.measured:
             numbers |= self._innovation(row, message, estimate)
@@ -74,13 +75,13 @@ class LiveRun(RunListener):
             self._points = self._camera.points(POINTS).astype(np.float32) if row.valid else None
         state = dialect.word("STEPMAP_STATE", row.state)
         self.page.update(
-            LiveFrame(row.time, truth, estimate[:nq], goal[:nq], numbers, state, explain(row.reason), self._points)
+            LiveFrame(row.time, truth, pose(estimate), pose(goal), numbers, state, explain(row.reason), self._points)
         )
 
     def _innovation(self, row: Row, message: Message, estimate: Array) -> dict[str, float]:
         """Measured minus expected, of each channel that was seen; minus the estimate where the board did not use it."""
-        nq = self._step.nd + self._step.nk
-        made = np.array(row.z) - np.asarray(self._step.system.readings(estimate[:nq]), dtype=float)
+        expected = self._step.system.readings(self._step.layout.pose(estimate))
+        made = np.array(row.z) - np.asarray(expected, dtype=float)
         used = [bool(row.taken >> k & 1) for k in range(len(made))]
         made = np.where(used, self.codec.decode("innovation", message.innovation), made)
         return {name: 1e3 * float(made[k]) for k, name in enumerate(self.channels) if row.valid >> k & 1}
@@ -130,7 +131,7 @@ def live(
     from stepmap_hil.live import RemotePage
 
     step = controller.plant.step
-    plan = controller.schedule.values()[:, : step.nd + step.nk]
+    plan = step.layout.pose(controller.schedule.values()[:, : step.nx])
     system, shown = job.document["system"], charts(controller, clock=clock)
     with RemotePage(title, system, faults=tuple(faults), reference=plan, charts=shown) as page:
         print(f"live page: {page.url}", file=sys.stderr, flush=True)

@@ -71,7 +71,7 @@ class Plant:
         self.motors = [
             Motor(axis, errors.motor, float(start)) for axis, start in zip(axes[self.nf :], rho, strict=True)
         ]
-        self.x = step.rest(self.pose)
+        self.x = step.rest(self.pose, self.forces)
         self._dt = 0.001
         self.time = 0.0
         self.enabled = False
@@ -85,8 +85,7 @@ class Plant:
     @property
     def coordinates(self) -> Array:
         """q̄ now."""
-        q: Array = self.x[: self.nd + self.nk]
-        return q
+        return self._step(self._dt).layout.pose(self.x)
 
     @property
     def counts(self) -> list[int]:
@@ -116,10 +115,13 @@ class Plant:
             self.time += dt
 
     def _convert(self, step: sm.VariationalStep) -> None:
-        """The same motion in the momentum of another step."""
-        old = self._step(self._dt)
-        q, rho = self.x[: self.nd], self.x[self.nd : self.nd + self.nk]
-        p, v = self.x[self.nd + self.nk : 2 * self.nd + self.nk], self.x[2 * self.nd + self.nk :]
-        resting = [s.rest(self.coordinates)[self.nd + self.nk : 2 * self.nd + self.nk] for s in (old, step)]
-        self.x = step.pack(q=q, rho=rho, p=p - resting[0] + resting[1], v=v)
+        """The same motion in the state of another step: pose and velocity stay.
+
+        What p has besides the momentum of this velocity is half a step's impulse of the constraints, which grows with
+        the step.
+        """
+        old, momentum = self._step(self._dt), step.layout["p"]
+        moving = step.from_velocity(self.coordinates, old.velocity(self.x), instant=True)
+        moving[momentum] += step.dt / old.dt * (self.x[momentum] - moving[momentum])
+        self.x = moving
         self._dt = round(step.dt, 9)

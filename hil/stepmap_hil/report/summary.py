@@ -90,9 +90,8 @@ def _plan(controller: Controller, rows: Sequence[Row]) -> Array:
 def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Array:
     """Commands from measurements alone: positions as measured, momenta and speeds from the last two of them."""
     step = controller.plant.step
-    nd, nq = step.nd, step.nd + step.nk
     robot = [c.name for c in step.system.kinematic]
-    start = controller.output.start[:nq]
+    start = step.layout.pose(controller.output.start)
     slope = np.linalg.pinv(np.asarray(step.system.readings_slope(start)))
     q = start + (z - np.asarray(step.system.readings(start))) @ slope.T
     speed = np.diff(q, axis=0, prepend=q[:1]) / step.dt
@@ -102,14 +101,15 @@ def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Arra
     out = []
     for k, row in enumerate(rows):
         at = min(row.tick, len(values) - 1)
+        pushing = values[max(at - 1, 0), nx : nx + len(step.system.inputs)]  # forces of the step that ended here
         x_ref, u_ref = values[at, :nx], values[at, nx : nx + nu]
         try:
-            pushed = step.from_velocity(step.system.satisfy_constraints(q[k], robot), speed[k])
+            pushed = step.from_velocity(step.system.satisfy_constraints(q[k], robot), speed[k], forces=pushing)
         except ConvergenceError:  # measurements that no pose could give
             out.append(u_ref)
             continue
-        x = np.concatenate([q[k], pushed[nq : nq + nd], speed[k, nd:]])
-        out.append(u_ref - gains[min(at, len(gains) - 1)] @ (x - x_ref))
+        x = np.concatenate([q[k], pushed[len(q[k]) :]])
+        out.append(u_ref - gains[min(at, len(gains) - 1)] @ step.layout.difference(x_ref, x))
     return np.array(out)
 
 
@@ -167,7 +167,7 @@ def _measured(controller: Controller, s: Series) -> dict[str, Any]:
     if not (s.known and channels and seen.any()):
         return dict.fromkeys(("raw_measurement_rms_m", "filtered_measurement_rms_m", "measured_channels"))
     step = controller.plant.step
-    expected = np.array([step.system.readings(x[: step.nd + step.nk]) for x in s.estimate[seen]], dtype=float)
+    expected = np.asarray(step.system.readings(step.layout.pose(s.estimate[seen])), dtype=float)
     truth = s.truth[seen]
     return {
         "raw_measurement_rms_m": rms((s.measured[seen] - truth)[:, channels]),

@@ -186,10 +186,11 @@ class Diagnosis:
         commands = self.controller.program.of(Role.COMMAND)
         fraction = [0 if self.controller.formats is None else self.controller.formats.fields[i] for i in commands]
         found = []
+        robot = np.array(self.row.coordinates)[step.layout["rho"]]
         first = len(step.system.inputs)  # forces come before positions
         for k, coordinate in enumerate(step.system.kinematic):
             limit = self.controller.axes[first + k].following_limit
-            off = self.row.command[first + k] * 2.0 ** -fraction[first + k] - self.row.coordinates[step.nd + k]
+            off = self.row.command[first + k] * 2.0 ** -fraction[first + k] - robot[k]
             found.append((abs(off) / limit, f"{coordinate.name} {1e3 * off:+.1f} mm from its command", limit))
         if not found:
             return ""

@@ -111,12 +111,11 @@ def reference(controller: Controller, rows: Sequence[Row]) -> Array:
 
 def errors(controller: Controller, coordinates: Array, goal: Array) -> Array:
     """Tracking error: RMS distance of the bodies from their reference positions [m], one value per tick."""
-    system = controller.plant.step.system
-    nq = len(system.coordinates)
+    system, pose = controller.plant.step.system, controller.plant.step.layout.pose
     bodies = [body.frame.index for body in system.bodies]
     if not len(coordinates):
         return np.zeros(0)
-    apart = system.positions(coordinates[:, :nq])[:, bodies] - system.positions(goal[:, :nq])[:, bodies]
+    apart = system.positions(pose(coordinates))[:, bodies] - system.positions(pose(goal))[:, bodies]
     far: Array = np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
     return far
 

@@ -122,8 +122,8 @@ def _files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _trajectory(job: Job, packed: Mapping[str, Array]) -> Trajectory:
-    steps, nx, nu = job.steps, job.step.nx, job.step.nu
-    shapes = {"t": (steps + 1,), "x": (steps + 1, nx), "u": (steps, nu), "gains": (steps, nu, nx)}
+    steps, nx, nu, ndx = job.steps, job.step.nx, job.step.nu, job.step.ndx
+    shapes = {"t": (steps + 1,), "x": (steps + 1, nx), "u": (steps, nu), "gains": (steps, nu, ndx)}
     for name, shape in shapes.items():
         if packed[name].shape != shape or packed[name].dtype != float or not np.isfinite(packed[name]).all():
             raise DamagedError(f"its {name} are not {shape} finite numbers")

@@ -1,6 +1,19 @@
-"""State estimation: the extended Kalman filter and whether to believe it."""
+"""State estimation: filters, found by name, and whether to believe them."""
 
+from stepmap.estimate import registry
 from stepmap.estimate.consistency import Consistency, consistency, nees
-from stepmap.estimate.ekf import Belief, ExtendedKalmanFilter, Innovation
+from stepmap.estimate.ekf import ExtendedKalmanFilter
+from stepmap.estimate.measurement import MeasurementModel
+from stepmap.estimate.protocol import Belief, Filter, Innovation
 
-__all__ = ["Belief", "Consistency", "ExtendedKalmanFilter", "Innovation", "consistency", "nees"]
+__all__ = [
+    "Belief",
+    "Consistency",
+    "ExtendedKalmanFilter",
+    "Filter",
+    "Innovation",
+    "MeasurementModel",
+    "consistency",
+    "nees",
+    "registry",
+]

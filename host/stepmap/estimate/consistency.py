@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +31,9 @@ class Consistency(NamedTuple):
 
 
 def nees(error: ArrayLike, P: ArrayLike) -> Array:
-    """Normalized estimation error squared eᵀ P⁺ e, for errors (..., n) with covariances (..., n, n).
+    """Normalized estimation error squared eᵀ P⁺ e, for errors (..., ndx) with covariances (..., ndx, ndx).
 
+    Both are in the tangent space: e is ``layout.difference(estimate, truth)``, truth − estimate for plain vectors.
     The pseudo-inverse leaves out directions without uncertainty, such as those across a constraint.
     """
     e, covariance = np.asarray(error, dtype=float), np.asarray(P, dtype=float)
@@ -45,15 +45,11 @@ def nees(error: ArrayLike, P: ArrayLike) -> Array:
 
 
 def chi_square_band(degrees: int, runs: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Band of the mean of ``runs`` independent chi-square variables with ``degrees`` degrees of freedom.
+    """Band of the mean of ``runs`` independent chi-square variables with ``degrees`` degrees of freedom."""
+    from scipy.special import chdtri  # of scipy's parts one that is loaded quickly
 
-    Wilson and Hilferty's cube-root approximation: from degrees · runs = 30 on within 0.1 % at 95 %, 0.4 % at 99 %.
-    """
-    total = degrees * runs
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    spread = 2 / (9 * total)
-    low, high = (total * (1 - spread + side * z * spread**0.5) ** 3 / runs for side in (-1, 1))
-    return low, high
+    total, tail = degrees * runs, (1 - confidence) / 2
+    return float(chdtri(total, 1 - tail)) / runs, float(chdtri(total, tail)) / runs
 
 
 def consistency(values: ArrayLike, degrees: int, confidence: float = 0.95) -> Consistency:

@@ -23,7 +23,7 @@ ASSUMPTIONS = (
 
 def make(progress: Progress) -> Published:
     """The figure."""
-    problem = pose()
+    problem, cost = pose()
     iterates: list[Trajectory] = []
 
     def monitor(number: int, iteration: Iteration, trajectory: Trajectory) -> None:
@@ -35,11 +35,11 @@ def make(progress: Progress) -> Published:
     gained = (solution.history[0].cost - solution.history[1].cost) / (solution.history[0].cost - solution.cost)
     distance = float(np.abs(first.x[:, :2] - solution.trajectory.x[:, :2]).max())
     return Published(
-        title="One Newton step nearly solves it",
+        title="One step nearly solves it",
         source="Murphey & Johnson, Fig. 3",
-        caption="Grey: the zero guess; dotted: after one Newton iteration; solid: the optimum; dashed: the reference.",
-        figure=_draw(problem.cost, iterates[0], first, solution.trajectory),
-        rows=_rows(problem.cost, first, solution),
+        caption="Grey: the zero guess; dotted: after one iteration; solid: the optimum; dashed: the reference.",
+        figure=_draw(cost, iterates[0], first, solution.trajectory),
+        rows=_rows(cost, first, solution),
         key_figures=[
             ("cost taken off by the first iteration", f"{100 * gained:.2f} % of all that can be"),
             ("largest angle between first iterate and optimum", f"{distance:.3f} rad"),
@@ -49,8 +49,8 @@ def make(progress: Progress) -> Published:
     )
 
 
-def pose() -> Problem:
-    """The tracking problem."""
+def pose() -> tuple[Problem, TrackingCost]:
+    """The tracking problem and its cost."""
     step = discretize(systems.get("double_pendulum"), DT)
     t = DT * np.arange(STEPS + 1)
     x_ref = np.zeros((STEPS + 1, 4))
@@ -58,7 +58,7 @@ def pose() -> Problem:
     x_ref[:, 1] = -0.8 * np.sin(2 * np.pi * t / 5)
     Q = np.diag([100.0, 100.0, 1.0, 1.0])
     cost = TrackingCost(Q, 0.01 * np.eye(2), Q, x_ref, np.zeros((STEPS, 2)))
-    return Problem(step, cost, start=step.rest({}))
+    return Problem(step, cost, start=step.rest({})), cost
 
 
 def _rows(cost: TrackingCost, first: Trajectory, solution: Solution) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def _draw(cost: TrackingCost, zero: Trajectory, first: Trajectory, best: Traject
             curve(axes, i, zero.x, "guess", FAINT, "-")
             curve(axes, i, cost.x_ref, "reference", COLORS[2], "--")
             curve(axes, i, best.x, "optimum", COLORS[0], "-")
-            curve(axes, i, first.x, "after one Newton iteration", COLORS[1], ":")
+            curve(axes, i, first.x, "after one iteration", COLORS[1], ":")
             axes.set_ylabel(f"θ{i + 1} [rad]")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4)

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -16,48 +17,59 @@ from stepmap.graph import cache, compiler
 from stepmap.graph.emit import emit
 from stepmap.graph.function import GraphFunction
 from stepmap.graph.tape import record
-from stepmap.mechanics.expressions import Expressions
 
 SOURCES = ("function.py", "tape.py", "emit.py", "compiler.py", "library.py")
 UNIT_LINES = 4000  # generated lines a C file
 
 
+class Order(Enum):
+    """How much a library offers: first derivatives, contracted second ones, or those in dt and of the forces, too."""
+
+    FIRST = "first"
+    SECOND = "second"
+    EXTENDED = "extended"
+
+    @property
+    def defines(self) -> dict[str, object]:
+        """What tells the runtime."""
+        flags = {Order.FIRST: (), Order.SECOND: ("SM_CURVATURE",), Order.EXTENDED: ("SM_CURVATURE", "SM_EXTENDED")}
+        return dict.fromkeys(flags[self], 1)
+
+
 class FunctionSet(Protocol):
-    """Generated functions of a model: those a step and its linearization need, and what curvature needs on top."""
-
-    e: Expressions
+    """Generated functions of a model."""
 
     @property
-    def first_order(self) -> tuple[GraphFunction, ...]: ...
-    @property
-    def second_order(self) -> tuple[GraphFunction, ...]: ...
+    def model(self) -> ca.Function:
+        """All that they are made of, before anything is differentiated."""
+
+    def of(self, order: Order) -> tuple[GraphFunction, ...]:
+        """Those that a library of this order needs."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What a library is made of. Functions are differentiated only when it has to be built."""
 
-    runtime: str  # midpoint.c or euler.c
+    runtime: str  # a file of graph/runtime
     functions: FunctionSet
     defines: Mapping[str, object]
 
 
-def load(recipe: Recipe, *, curvature: bool) -> ctypes.CDLL:
+def load(recipe: Recipe, order: Order) -> ctypes.CDLL:
     """The model's library, from the cache or built now. Raises ToolchainError without a compiler."""
-    path = cache.folder() / f"{digest(recipe, curvature)}.so"
+    path = cache.folder() / f"{digest(recipe, order)}.so"
     if not cache.valid(path):
         with cache.only_one(path):
             if not cache.valid(path):
-                compiler.build(write_sources(recipe, curvature), path, unit=recipe.runtime)
+                compiler.build(write_sources(recipe, order), path, unit=recipe.runtime)
     return ctypes.CDLL(str(path))
 
 
-def digest(recipe: Recipe, curvature: bool) -> str:
+def digest(recipe: Recipe, order: Order) -> str:
     """Names the library: the model's expressions, the generator, the runtime and the machine."""
-    e = recipe.functions.e
-    model = ca.Function("model", [e.q, e.v, e.u, e.parameters], [e.lagrangian, e.force, e.residual, e.pull])
-    total = hashlib.sha256(model.serialize({"debug": False}).encode())
-    for text in (recipe.runtime, repr(recipe.defines), repr(curvature), ca.CasadiMeta.version(), compiler.identity()):
+    total = hashlib.sha256(recipe.functions.model.serialize({"debug": False}).encode())
+    for text in (recipe.runtime, repr(recipe.defines), order.value, ca.CasadiMeta.version(), compiler.identity()):
         total.update(text.encode())
     here, step = Path(__file__).parent, Path(inspect.getfile(type(recipe.functions)))
     for source in [step, *(here / name for name in SOURCES), *sorted(compiler.RUNTIME.iterdir())]:
@@ -65,18 +77,17 @@ def digest(recipe: Recipe, curvature: bool) -> str:
     return total.hexdigest()[:32]
 
 
-def write_sources(recipe: Recipe, curvature: bool) -> dict[str, str]:
+def write_sources(recipe: Recipe, order: Order) -> dict[str, str]:
     """All C files of a model by name; the unit of the runtime itself is its own file and not among them."""
     chunks: list[str] = []
     heads: list[str] = []
     scratch = 0
-    wanted = recipe.functions.first_order + (recipe.functions.second_order if curvature else ())
-    for function in wanted:
+    for function in recipe.functions.of(order):
         code = emit(record(function.sparse), "sm_")
         chunks.extend(code.chunks)
         heads.append(code.head)
         scratch = max(scratch, code.scratch)
-    defines = {**recipe.defines, "SM_SCRATCH": scratch} | ({"SM_CURVATURE": 1} if curvature else {})
+    defines = {**recipe.defines, "SM_SCRATCH": scratch, **order.defines}
     header = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + header + "".join(heads) + "#endif\n"}
     for i, text in enumerate(_units(chunks)):

@@ -27,6 +27,7 @@ UNARY = {
     ca.OP_TANH: "tanh({0})",
     ca.OP_FABS: "fabs({0})",
     ca.OP_SIGN: "({0} > 0 ? 1.0 : {0} < 0 ? -1.0 : {0})",  # the slope of a spring along one axis, √x²
+    ca.OP_NOT: "({0} == 0 ? 1.0 : 0.0)",
     ca.OP_ASSIGN: "{0}",
 }
 BINARY = {
@@ -39,6 +40,9 @@ BINARY = {
     ca.OP_ATAN2: "atan2({0}, {1})",
     ca.OP_FMIN: "fmin({0}, {1})",
     ca.OP_FMAX: "fmax({0}, {1})",
+    ca.OP_LT: "({0} < {1} ? 1.0 : 0.0)",  # these are slopes of the two before
+    ca.OP_LE: "({0} <= {1} ? 1.0 : 0.0)",
+    ca.OP_IF_ELSE_ZERO: "({0} != 0 ? {1} : 0.0)",
 }
 
 

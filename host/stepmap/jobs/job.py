@@ -12,13 +12,14 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
-from stepmap.estimate import Belief, ExtendedKalmanFilter
+from stepmap.estimate import ExtendedKalmanFilter, Filter
 from stepmap.jobs.reference import Reference
 from stepmap.jobs.weights import Noise, Weights
 from stepmap.mechanics import System
 from stepmap.optimal import Problem, SoftLimit, Solution, TrackingCost, homotopy
 from stepmap.optimal.projection import Method, Monitor
 from stepmap.steps import Trajectory, VariationalStep, discretize
+from stepmap.steps.variational import Forces
 from stepmap.toml.tables import Table
 
 
@@ -42,6 +43,7 @@ class TrackingJob:
     system: System
     dt: float
     steps: int
+    forces: Forces
     pose: Array  # q̄ at the start
     reference: Reference
     weights: Weights
@@ -63,7 +65,7 @@ class TrackingJob:
 
     @cached_property
     def step(self) -> VariationalStep:
-        return discretize(self.system, self.dt)
+        return discretize(self.system, self.dt, forces=self.forces)
 
     @cached_property
     def start(self) -> Array:
@@ -73,7 +75,7 @@ class TrackingJob:
     @property
     def held(self) -> Array:
         """The input that keeps the start: no force, kinematic coordinates where they are."""
-        return np.concatenate([np.zeros(len(self.system.inputs)), self.pose[self.step.nd :]])
+        return self.step.layout.hold(self.start)
 
     def cost(self, part: float = 1.0) -> TrackingCost:
         """The cost with a reference that has gone this part of its way from the start."""
@@ -126,12 +128,16 @@ class TrackingJob:
         return solution
 
     def ekf(self) -> ExtendedKalmanFilter:
-        """The filter with the job's noise."""
+        """The extended Kalman filter with the job's noise."""
         return self._noise().ekf(self.step)
 
-    def belief(self) -> Belief:
-        """The filter's first belief: the start, as uncertain as the job says."""
-        return self.ekf().start(self.start, np.diag(self._noise().start ** 2))
+    def filter(self) -> Filter[Any]:
+        """The filter that [noise] names, with the job's noise."""
+        return self._noise().make_filter(self.step)
+
+    def belief(self) -> Any:
+        """The first belief of that filter: the start, as uncertain as the job says."""
+        return self.filter().start(self.start, np.diag(self._noise().start ** 2))
 
     def _noise(self) -> Noise:
         if self.noise is None:

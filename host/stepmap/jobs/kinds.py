@@ -56,8 +56,11 @@ def reader(root: Table) -> Reader:
 def source_digest(kind: str) -> str | None:
     """Digest of the sources that read and solve a kind; None for those of stepmap, whose own are digested anyway."""
     entry = None if kind in OWN else _entry(kind)
-    if entry is None:
-        return None
+    return None if entry is None else entry_digest(entry)
+
+
+def entry_digest(entry: EntryPoint) -> str | None:
+    """Digest of the sources of the package that an entry point comes from."""
     package = entry.module.partition(".")[0]
     module = import_module(package)
     if hasattr(module, "__path__"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 
 import stepmap
 from stepmap import systems
-from stepmap.archives import read_arrays
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, ModelError
 from stepmap.jobs import kinds
@@ -21,7 +19,7 @@ from stepmap.jobs.stage import Stage, digest, digest_data, digest_sources, versi
 from stepmap.jobs.task import Job, Outcome
 from stepmap.optimal import Plan, Solution
 from stepmap.report import Picture, Section
-from stepmap.simulation import Simulation, input_units, state_units
+from stepmap.simulation import Simulation, input_units
 from stepmap.steps import Trajectory
 
 if TYPE_CHECKING:
@@ -86,43 +84,35 @@ def result(made: Stage, job: Job) -> Plan:
     """The plan in the stage's folder."""
     path = made.folder / "solution.npz"
     try:
-        found = read_arrays(path, ("t", "x", "u", "gains", "x_ref", "u_ref"))
-    except (OSError, DamagedError) as error:
+        found = Plan.load(path)
+    except (OSError, DamagedError, ModelError) as error:
         raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
-    t, x, u = found["t"], found["x"], found["u"]
+    x, u = found.trajectory.x, found.trajectory.u
     if x.shape != (job.steps + 1, job.step.nx) or u.shape != (job.steps, job.step.nu):
         raise ModelError(f"the result in {path} is of another system or horizon; run without it first")
-    return Plan(Trajectory(t, x, u), found["gains"], Trajectory(t, found["x_ref"], found["u_ref"]))
+    return found
 
 
 def arrays(job: Job, solution: Outcome) -> bytes:
     """solution.npz; docs/jobs.md describes each entry."""
     plan = solution.plan
-    out = io.BytesIO()
-    content: dict[str, Any] = dict(
-        t=plan.trajectory.t,
-        x=plan.trajectory.x,
-        u=plan.trajectory.u,
-        gains=plan.gains,
+    more: dict[str, Any] = dict(
         multipliers=Simulation(job.step, plan.trajectory).multipliers,
-        x_ref=plan.reference.x,
-        u_ref=plan.reference.u,
         **_weights(solution),
         cost=np.array(solution.cost),
         state_names=np.array(job.step.state_names),
         input_names=np.array(job.step.input_names),
         constraint_names=np.array(job.system.constraint_names, dtype=np.str_),
     )
-    np.savez(out, **content)
-    return out.getvalue()
+    return plan.packed(job.step, kind=job.kind, more=more)
 
 
 def _weights(solution: Outcome) -> dict[str, Array]:
     """Those of the cost, where a tracking cost was what the search was for."""
     if not isinstance(solution, Solution) or solution.problem is None:
         return {}
-    cost = solution.problem.cost
-    return {"Q": cost.Q, "R": cost.R, "Qf": cost.Qf}
+    weights = solution.problem.weights
+    return {} if weights is None else weights._asdict()
 
 
 def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str, Any]:
@@ -149,7 +139,7 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "constraint_force_high": float(forces.max()) if forces.size else None,
         "constraint_gap": float(gaps.max()) if gaps.size else None,
         "state_names": list(step.state_names),
-        "state_units": state_units(step),
+        "state_units": list(step.layout.units),
         "input_names": list(step.input_names),
         "input_units": input_units(step),
         "digest": made.digest,

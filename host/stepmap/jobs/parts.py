@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from typing import cast
 
 from stepmap import systems
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics import System
 from stepmap.simulation import start_pose
+from stepmap.steps.variational import LEFT, Forces
 from stepmap.toml.tables import Table, nearest
 
 RESERVED = ("codegen", "board", "bench")  # of later stages, which read and check them
@@ -35,9 +37,14 @@ def read_system(table: Table) -> System:
     return system
 
 
+def read_forces(table: Table) -> Forces:
+    """How forces act within a step, of [time]."""
+    return cast(Forces, table.choice("forces", tuple(LEFT), "held"))
+
+
 def read_time(table: Table) -> tuple[float, int]:
     """dt [s] and the number of steps."""
-    table.only(("dt", "duration", "steps"))
+    table.only(("dt", "duration", "steps", "forces"))
     table.need("dt", "Give the time step [s].")
     dt = table.number("dt", unit="seconds")
     if not dt > 0:

@@ -35,23 +35,12 @@ class Reference:
         p is the discrete Legendre transform of the differences of poses, p_k = D2 Ld(q̄_{k−1}, q̄_k), and v their rate;
         at k = 0 both are those of rest. Or both are zero.
         """
-        q, nd = self.poses, step.nd
-        p, v = np.zeros((len(q), nd)), np.zeros((len(q), step.nk))
-        if self.momenta == "legendre":
-            velocity = np.diff(q, axis=0, prepend=q[:1]) / step.dt
-            p, v = legendre(step, q, velocity), velocity[:, nd:]
-        return np.hstack([q, p, v]), np.hstack([self.forces, q[1:, nd:]])
-
-
-def legendre(step: VariationalStep, poses: Array, velocity: Array) -> Array:
-    """D2 Ld of steps that ended at the poses with these velocities: dt/2 L_q + L_v at the middle, (N+1, nd)."""
-    system = step.system
-    middle = poses - step.dt / 2 * velocity
-    no_force = np.zeros((len(system.inputs), len(poses)))
-    par = np.tile(system.parameter_values[:, None], len(poses))
-    lq, lv, _ = step.functions.first.casadi(middle.T, velocity.T, no_force, par)
-    out: Array = (step.dt / 2 * np.asarray(lq) + np.asarray(lv)).reshape(len(poses), step.nd)
-    return out
+        q, layout = self.poses, step.layout
+        u_ref = layout.hold(q[1:], self.forces)
+        if self.momenta == "zero":
+            return np.hstack([q, np.zeros((len(q), step.nx - q.shape[1]))]), u_ref
+        velocity = np.diff(q, axis=0, prepend=q[:1]) / step.dt
+        return layout.state(q, velocity), u_ref
 
 
 def read_reference(table: Table, system: System, start: Array, t: Array, files: dict[str, bytes]) -> Reference:

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from stepmap.jobs.job import Solver, TrackingJob
-from stepmap.jobs.parts import SHARED, read_start, read_system, read_time
+from stepmap.jobs.parts import SHARED, read_forces, read_start, read_system, read_time
 from stepmap.jobs.reference import read_reference
 from stepmap.jobs.weights import channel_names, input_names, read_limits, read_noise, read_weights, state_names
 from stepmap.optimal.projection import Method
@@ -43,6 +43,7 @@ def read(root: Table, name: str) -> TrackingJob:
         system=system,
         dt=dt,
         steps=steps,
+        forces=read_forces(root.table("time")),
         pose=pose,
         reference=read_reference(root.table("reference"), system, pose, t, files),
         weights=read_weights(root.table("weights"), states, inputs),

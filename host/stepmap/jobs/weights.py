@@ -10,7 +10,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
-from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.estimate import ExtendedKalmanFilter, Filter, registry
 from stepmap.mechanics import System
 from stepmap.optimal import SoftLimit
 from stepmap.steps import VariationalStep
@@ -153,20 +153,29 @@ def read_limits(table: Table, states: Names, inputs: Names) -> tuple[SoftLimit, 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Standard deviations of a step (nx), of a measurement (nz) and of the first estimate (nx); a gate, or None."""
+    """Standard deviations of a step (nx), of a measurement (nz) and of the first estimate (nx); a gate, or None.
+
+    ``filter`` is the name of the filter that is to use them.
+    """
 
     process: Array
     measurement: Array
     start: Array
     gate: float | None
+    filter: str = registry.DEFAULT
+
+    def make_filter(self, step: VariationalStep) -> Filter[Any]:
+        """The filter of that name on a step map with this noise."""
+        make = registry.maker(self.filter)
+        return make(step, np.diag(self.process**2), np.diag(self.measurement**2), gate=self.gate)
 
     def ekf(self, step: VariationalStep) -> ExtendedKalmanFilter:
-        """The filter on a step map with this noise."""
+        """The extended Kalman filter on a step map with this noise."""
         return ExtendedKalmanFilter(step, np.diag(self.process**2), np.diag(self.measurement**2), gate=self.gate)
 
 
 def read_noise(table: Table, states: Names, channels: Names) -> Noise:
-    table.only(("process", "measurement", "start", "gate"))
+    table.only(("process", "measurement", "start", "gate", "filter"))
     table.need("process", "Give standard deviations per step, by state name or by group (q, rho, p, v).")
     table.need("measurement", "Give standard deviations by sensor channel.")
     process = by_name(table.table("process"), states)
@@ -177,4 +186,7 @@ def read_noise(table: Table, states: Names, channels: Names) -> Noise:
     gate = table.number("gate") if "gate" in table else None
     if gate is not None and not gate > 0:
         raise table.error(f"must be a positive number of standard deviations, got {gate:g}", "gate")
-    return Noise(process, measurement, start, gate)
+    chosen, there = table.text("filter") if "filter" in table else registry.DEFAULT, registry.names()
+    if chosen not in there:
+        raise table.error(f"no filter is called {chosen!r}; {nearest(chosen, there)}", "filter")
+    return Noise(process, measurement, start, gate, chosen)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -65,6 +67,12 @@ class System:
     def sensor_channels(self) -> tuple[tuple[str, str], ...]:
         """(name, unit) of every sensor channel."""
         return tuple(channel for s in self.sensors for channel in s.channels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Expressions are pickled in a context of CasADi's own, which keeps the symbols they share."""
+        with ca.global_pickle_context():
+            content = pickle.dumps({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+        return _unpickled, (content,)
 
     @cached_property
     def parameter_values(self) -> Array:
@@ -305,3 +313,8 @@ class System:
             f"system {self.name!r}: the mass matrix is singular, moving {names} moves no mass; "
             "put a mass or inertia on a frame it moves, or declare it kinematic=True"
         )
+
+
+def _unpickled(content: bytes) -> System:
+    with ca.global_unpickle_context():
+        return System(**pickle.loads(content))

@@ -1,20 +1,33 @@
 """Optimal trajectories and stabilizing gains for any step map."""
 
+from stepmap.optimal.composite import Cost
 from stepmap.optimal.cost import SoftLimit, TrackingCost
 from stepmap.optimal.homotopy import homotopy
 from stepmap.optimal.lqr import Regulator, lqr, regulate
+from stepmap.optimal.objective import Bend, Expansion, Objective
 from stepmap.optimal.plan import Plan
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
 from stepmap.optimal.projection import optimize
+from stepmap.optimal.terms import Expression, Frames, Limits, SpeedChange, Tension, Track
 
 __all__ = [
+    "Bend",
+    "Cost",
+    "Expansion",
+    "Expression",
+    "Frames",
     "Iteration",
+    "Limits",
+    "Objective",
     "Plan",
     "Problem",
     "Regulator",
     "SoftLimit",
     "Solution",
+    "SpeedChange",
     "Status",
+    "Tension",
+    "Track",
     "TrackingCost",
     "homotopy",
     "lqr",

@@ -2,40 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ConvergenceError, ModelError, ShapeError
+from stepmap.errors import ConvergenceError, DamagedError, ModelError, ShapeError
+from stepmap.optimal import plan_file
 from stepmap.optimal.lqr import lqr, riccati
-from stepmap.steps.protocol import StepMap, Trajectory
-from stepmap.steps.variational import VariationalStep
+from stepmap.steps.layout import MechanicalLayout
+from stepmap.steps.protocol import Event, StepMap, Trajectory
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A trajectory, the gains (N, nu, nx) that stabilize it, the reference it was sought for, its events.
+    """A trajectory, the gains (N, nu, ndx) that stabilize it, the reference it was sought for, its events.
 
-    u = trajectory.u[k] − gains[k] (x − trajectory.x[k]). The last gain can be held for ever wherever the end can be. A
-    search without a reference gives the trajectory itself; a map without events gives none.
+    u = trajectory.u[k] − gains[k] difference(trajectory.x[k], x). The last gain can be held for ever wherever the end
+    can be. A search without a reference gives the trajectory itself; a map without events gives none.
     """
 
     trajectory: Trajectory
     gains: Array
     reference: Trajectory
-    events: tuple[object, ...] = ()
+    events: tuple[Event, ...] = ()
+    acts: tuple[float, ...] = ()  # times [s] at which the acts of a script begin
 
     def __post_init__(self) -> None:
         found, wanted = self.trajectory, self.reference
-        shape = (found.steps, found.u.shape[1], found.x.shape[1])
-        if np.shape(self.gains) != shape:
-            raise ShapeError(f"gains: expected {shape} along this trajectory, got {np.shape(self.gains)}")
+        shape, given = (found.steps, found.u.shape[1], found.x.shape[1]), np.shape(self.gains)
+        # On a manifold there are fewer tangent dimensions than stored numbers.
+        if len(given) != 3 or given[:2] != shape[:2] or not 0 < given[2] <= shape[2]:
+            raise ShapeError(f"gains: expected {shape} along this trajectory, got {given}")
         if wanted.x.shape != found.x.shape or wanted.u.shape != found.u.shape:
             raise ShapeError(
                 f"reference: expected states {found.x.shape} and inputs {found.u.shape}, "
                 f"got {wanted.x.shape} and {wanted.u.shape}"
             )
+
+    def save(self, path: str | Path, step: StepMap | None = None, *, kind: str = "") -> None:
+        """Writes the plan to one .npz, whole or not at all; a step map adds names, units and its dt to the manifest."""
+        plan_file.write(Path(path), self.packed(step, kind=kind))
+
+    def packed(self, step: StepMap | None = None, *, kind: str = "", more: Mapping[str, Any] | None = None) -> bytes:
+        """The content of the plan's file; ``more`` are arrays beside the plan's own, or in place of them."""
+        found, wanted = self.trajectory, self.reference
+        arrays = {"t": found.t, "x": found.x, "u": found.u, "gains": self.gains, "x_ref": wanted.x, "u_ref": wanted.u}
+        if found.multipliers is not None:
+            arrays["multipliers"] = found.multipliers
+        manifest: dict[str, Any] = {
+            "kind": kind,
+            "steps": found.steps,
+            "forces": "multipliers" in arrays or "multipliers" in (more or {}),
+            "acts": list(self.acts),
+            "events": plan_file.event_rows(self.events),
+        }
+        if step is not None:
+            manifest |= {
+                "dt": step.dt,
+                "state_names": list(step.state_names),
+                "state_units": list(step.layout.units),
+                "tangent_names": list(step.layout.tangent_names),
+                "input_names": list(step.input_names),
+            }
+        return plan_file.pack(arrays, manifest, more)
+
+    @classmethod
+    def load(cls, path: str | Path, step: StepMap | None = None) -> Plan:
+        """The plan of a file; raises DamagedError or ModelError where it is none, or not one for that step map."""
+        path = Path(path)
+        arrays, manifest = plan_file.read(path)
+        names = manifest.get("state_names")
+        if step is not None and names is not None and tuple(names) != tuple(step.state_names):
+            raise ModelError(f"{path}: the plan is for states {', '.join(map(str, names))}; this step map has others")
+        events = plan_file.events_from(manifest.get("events", ()), path)
+        try:
+            found = plan_file.trajectory_of(arrays, events)
+            reference = Trajectory(found.t, arrays["x_ref"], arrays["u_ref"])
+            return cls(found, arrays["gains"], reference, events, tuple(manifest.get("acts", ())))
+        except (ShapeError, TypeError) as error:
+            raise DamagedError(f"{path}: its arrays do not fit together: {error}") from None
 
 
 def gains_with_steady_end(step: StepMap, trajectory: Trajectory, Q: Array, R: Array, otherwise: Array) -> Array:
@@ -54,8 +103,5 @@ def gains_with_steady_end(step: StepMap, trajectory: Trajectory, Q: Array, R: Ar
 
 def held_input(step: StepMap, x: Array, u: Array) -> Array:
     """The input that holds kinematic coordinates where x has them, with the forces of u."""
-    held = np.array(u, dtype=float)
-    nk = getattr(step, "nk", 0)
-    # Inputs of a variational step end with the next rho, those of other steps with its acceleration.
-    held[len(held) - nk :] = step.unpack(x).rho if isinstance(step, VariationalStep) else 0.0
-    return held
+    layout = step.layout
+    return layout.hold(x, u[: layout.forces]) if isinstance(layout, MechanicalLayout) else np.array(u, dtype=float)

@@ -8,11 +8,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array, vector
+from stepmap.arrays import Array, vector, weight
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
-from stepmap.optimal.cost import TrackingCost
+from stepmap.optimal.objective import Objective, Weights
 from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
+from stepmap.steps.pointwise import as_step_map
 from stepmap.steps.protocol import StepMap, Trajectory
 
 
@@ -20,49 +22,75 @@ from stepmap.steps.protocol import StepMap, Trajectory
 class Problem:
     """min cost(ξ) over trajectories ξ of the step map that begin at ``start`` (eq. 10, Schultz & Murphey).
 
-    ``guess`` may be infeasible: it is projected first. Without one the inputs of the start are held.
+    The cost is a TrackingCost, a Cost of terms, or any Objective. ``guess`` may be infeasible: it is projected first.
+    Without one the inputs of the start are held. ``regulator`` are weights Q, R, Qf of the feedback that projects the
+    guess and of the plan's gains; by default those of the cost where it has such, else its own second derivatives.
     """
 
     step: StepMap
-    cost: TrackingCost
+    cost: Objective
     start: Array
     guess: Trajectory | None = None
+    regulator: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "step", as_step_map(self.step))
         step, cost = self.step, self.cost
-        if not isinstance(step, StepMap):
-            raise ModelError(f"step: expected a StepMap from discretize(...), got {type(step).__name__}")
-        if not isinstance(cost, TrackingCost):
-            raise ModelError(f"cost: expected a TrackingCost, got {type(cost).__name__}")
+        if not isinstance(cost, Objective):
+            raise ModelError(f"cost: expected a TrackingCost or a Cost of terms, got {type(cost).__name__}")
         if self.guess is not None and not isinstance(self.guess, Trajectory):
             raise ModelError(f"guess: expected a Trajectory(t, x, u), got {type(self.guess).__name__}")
-        if cost.x_ref.shape[1] != step.nx or cost.u_ref.shape[1] != step.nu:
-            raise ShapeError(
-                f"cost: its reference has {cost.x_ref.shape[1]} states and {cost.u_ref.shape[1]} inputs, "
-                f"the step map has {step.nx} and {step.nu}"
-            )
+        if hasattr(cost, "on"):
+            object.__setattr__(self, "cost", cost.on(step))
         object.__setattr__(self, "start", vector(self.start, step.nx, "start"))
         require = getattr(getattr(step, "system", None), "require_on_constraints", None)
         if require is not None:
             try:
-                require(self.start[: step.nx // 2])
+                require(step.layout.pose(self.start))
             except ModelError as error:
                 raise ModelError(f"start: {error}") from error
+        if self.guess is None and self.cost.horizon is None:
+            raise ModelError("guess: the cost is for any number of steps; a guess tells how many there are")
         if self.guess is not None:
-            if self.guess.x.shape != cost.x_ref.shape or self.guess.u.shape != cost.u_ref.shape:
+            states, inputs = (self.horizon + 1, step.nx), (self.horizon, step.nu)
+            if self.guess.x.shape != states or self.guess.u.shape != inputs:
                 raise ShapeError(
-                    f"guess: expected states {cost.x_ref.shape} and inputs {cost.u_ref.shape}, "
+                    f"guess: expected states {states} and inputs {inputs}, "
                     f"got {self.guess.x.shape} and {self.guess.u.shape}"
                 )
             if not (np.isfinite(self.guess.x).all() and np.isfinite(self.guess.u).all()):
                 raise ShapeError("guess: has entries that are not finite")
+        _ = self.weights  # raises where those of the regulator do not fit
+
+    @property
+    def horizon(self) -> int:
+        """Steps."""
+        if self.cost.horizon is not None:
+            return self.cost.horizon
+        assert self.guess is not None  # one of them tells
+        return self.guess.steps
+
+    @cached_property
+    def weights(self) -> Weights | None:
+        """Of feedback along trajectories: the regulator's, or the cost's; None where neither has any."""
+        if self.regulator is None:
+            own: Weights | None = getattr(self.cost, "weights", None)
+            return own
+        Q, R, Qf = self.regulator
+        n, ndx = self.horizon, self.step.ndx
+        return Weights(
+            weight(Q, n, ndx, "regulator, Q"),
+            weight(R, n, self.step.nu, "regulator, R", definite=True),
+            weight(Qf, 0, ndx, "regulator, Qf"),
+        )
 
     def first_guess(self) -> Trajectory:
         """The given guess, or the start held for the whole horizon."""
-        t = self.step.dt * np.arange(self.cost.horizon + 1)
+        n = self.horizon
+        t = self.step.dt * np.arange(n + 1)
         if self.guess is not None:
             return Trajectory(t, self.guess.x, self.guess.u)
-        n, held = self.cost.horizon, held_input(self.step, self.start, np.zeros(self.step.nu))
+        held = held_input(self.step, self.start, np.zeros(self.step.nu))
         return Trajectory(t, np.tile(self.start, (n + 1, 1)), np.tile(held, (n, 1)))
 
 
@@ -100,7 +128,7 @@ class Iteration(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best trajectory found, its stabilizing gains (N, nu, nx), its cost, and how it was found.
+    """The best trajectory found, its stabilizing gains (N, nu, ndx), its cost, and how it was found.
 
     ``gains`` are those of the search, for the weights of its cost; ``plan`` has those that go to a board.
     """
@@ -117,9 +145,12 @@ class Solution:
         """The trajectory with gains whose last one can be held, and its reference."""
         if self.problem is None:
             return Plan(self.trajectory, self.gains, self.trajectory)
-        step, cost = self.problem.step, self.problem.cost
-        gains = gains_with_steady_end(step, self.trajectory, cost.Q, cost.R, self.gains)
-        return Plan(self.trajectory, gains, Trajectory(self.trajectory.t, cost.x_ref, cost.u_ref))
+        weights, found = self.problem.weights, self.trajectory
+        gains = self.gains
+        if weights is not None:
+            gains = gains_with_steady_end(self.problem.step, found, weights.Q, weights.R, self.gains)
+        wanted: tuple[Array, Array] | None = getattr(self.problem.cost, "reference", None)
+        return Plan(found, gains, found if wanted is None else Trajectory(found.t, *wanted), found.events)
 
     def require(self) -> Solution:
         """Itself when converged; raises ConvergenceError otherwise."""

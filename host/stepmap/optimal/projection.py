@@ -15,8 +15,8 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
-from stepmap.optimal.cost import Expansion, TrackingCost
 from stepmap.optimal.lqr import gains
+from stepmap.optimal.objective import Bend, Expansion, Objective
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
 from stepmap.optimal.riccati import Quadratic, recursions
 from stepmap.steps.protocol import StepMap, Trajectory
@@ -30,6 +30,8 @@ ROUNDING = 1e-13  # relative rounding of a cost summed over a trajectory
 LONG_ENOUGH = 0.25  # Newton's direction is taken without looking further when a step this long succeeds
 FINENESS = 1 / 16  # of the part of the curvature that is searched for, relative to what is left out of it
 MILDER = 0.7
+FAST = 0.3  # part of the cost that Gauss–Newton has to gain, or curvature is evaluated
+TRUSTED = 0.1  # error of a model's prediction up to which it is trusted
 NEARLY_NONE = 0.2
 
 
@@ -45,14 +47,28 @@ class Direction:
 
 @dataclass(frozen=True)
 class Point:
-    """A feasible trajectory with what all directions at it share."""
+    """A feasible trajectory with what all directions at it share.
+
+    K is the feedback of the projection: that of the Gauss–Newton model, whose solution is v = −K z − f. Where Newton's
+    method converges, K is that of an earlier point and f is None: a pass of the recursion less.
+    """
 
     trajectory: Trajectory
     cost: float
     A: Array
     B: Array
     K: Array
+    f: Array | None
     expansion: Expansion
+
+
+@dataclass
+class Pace:
+    """What a search remembers of its last iteration."""
+
+    slow: bool = False  # Gauss–Newton gained too little: curvature is worth its time
+    part: float = 1.0  # of the curvature, with which the model had a minimum
+    trusted: bool = False  # Gauss–Newton's step of this iteration gained what its model had foretold
 
 
 @dataclass(frozen=True)
@@ -84,13 +100,13 @@ def optimize(
     if max_iterations < 0 or not tolerance >= 0:
         raise ModelError("max_iterations and tolerance must not be negative")
     step, cost = problem.step, problem.cost
-    at = _start(problem)
+    at, pace = _start(problem), Pace()
     history: list[Iteration] = []
     status = Status.ITERATIONS
     try:
         for number in range(max_iterations + 1):
             try:
-                found = _descend(step, cost, at, method, tolerance, last=number == max_iterations)
+                found = _descend(step, cost, at, method, tolerance, pace, last=number == max_iterations)
             except (ConvergenceError, ModelError):  # beyond here the model cannot be evaluated: keep what there is
                 found = Status.STALLED
             if isinstance(found, Status):
@@ -106,14 +122,16 @@ def optimize(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    return Solution(status, at.trajectory, at.K, at.cost, tuple(history), problem)
+    return Solution(status, at.trajectory, _gains(problem, at), at.cost, tuple(history), problem)
 
 
 def _start(problem: Problem) -> Point:
     """The guess, projected with the regulator along it; a start that feedback cannot hold is let go."""
     step, cost, guess = problem.step, problem.cost, problem.first_guess()
-    A, B = step.linearize_along(guess)
-    K = gains(A, B, cost.Q, cost.R, cost.Qf)
+    if problem.weights is None:
+        K = _point(step, cost, guess, np.inf).K
+    else:
+        K = gains(*step.linearize_along(guess), *problem.weights)
     try:
         trajectory = step.follow(problem.start, guess, K)
     except ConvergenceError as error:
@@ -128,18 +146,42 @@ def _start(problem: Problem) -> Point:
     return _point(step, cost, trajectory, cost.value(trajectory))
 
 
-def _point(step: StepMap, cost: TrackingCost, trajectory: Trajectory, value: float) -> Point:
-    A, B = step.linearize_along(trajectory)
-    K = gains(A, B, cost.Q, cost.R, cost.Qf)
-    return Point(trajectory, value, A, B, K, cost.expand(trajectory))
+def _point(step: StepMap, cost: Objective, trajectory: Trajectory, value: float, K: Array | None = None) -> Point:
+    """The point at a trajectory, with its own gains or those of another."""
+    e = cost.expand(trajectory)
+    A, B = e.linearization or step.linearize_along(trajectory)
+    f = None
+    if K is None:
+        K, f = _solve_gauss_newton(A, B, e)
+    return Point(trajectory, value, A, B, K, f, e)
+
+
+def _solve_gauss_newton(A: Array, B: Array, e: Expansion) -> tuple[Array, Array]:
+    """K and f of the Gauss–Newton model."""
+    status, K, f, _ = recursions().backward(Quadratic(A, B, e.xx, e.uu, e.terminal, e.x, e.u, S=e.xu))
+    if status:
+        raise ModelError(
+            f"the cost's second derivative is not positive at step {status - 1}: every input needs a cost, and weights "
+            "must not be too far apart; scale Q and R closer to each other"
+        )
+    return K, f
+
+
+def _gains(problem: Problem, at: Point) -> Array:
+    """Gains along the result for the weights of its regulator; the search's own where there are none."""
+    weights, e = problem.weights, at.expansion
+    same = weights is not None and weights.Q is e.xx and weights.R is e.uu and weights.Qf is e.terminal and e.xu is None
+    if weights is not None and not (same and at.f is not None):
+        return gains(at.A, at.B, *weights)
+    return at.K if at.f is not None else _solve_gauss_newton(at.A, at.B, e)[0]
 
 
 def _descend(
-    step: StepMap, cost: TrackingCost, at: Point, method: Method, tolerance: float, last: bool
+    step: StepMap, cost: Objective, at: Point, method: Method, tolerance: float, pace: Pace, last: bool
 ) -> Status | tuple[Direction, float, Point | None]:
     """One iteration: the trial of least cost among those the method calls for, or how the search ends."""
     best: Trial | None = None
-    for direction in _directions(step, at, method):
+    for direction in _directions(step, at, method, pace):
         if -direction.slope <= max(tolerance, ROUNDING**2 * abs(at.cost)):  # the slope is quadratic in the direction
             return direction, 0.0, None
         if last:
@@ -147,8 +189,9 @@ def _descend(
         trial = _line_search(step, cost, at, direction)
         if trial is not None and (best is None or trial.cost < best.cost):
             best = trial
-        if best is not None and (best.length >= LONG_ENOUGH and best.direction.method == "newton"):
+        if best is not None and _enough(at, best):
             break
+        pace.trusted = trial is not None and _foretold(at, trial)
         if trial is None and -direction.slope <= ROUNDING * abs(at.cost):
             return direction, 0.0, None  # what is left to gain is below the cost's rounding
     if best is None:
@@ -156,15 +199,35 @@ def _descend(
         best = _line_search(step, cost, at, steepest)
     if best is None:
         return Status.STALLED
-    return best.direction, best.length, _point(step, cost, best.trajectory, best.cost)
+    pace.slow = not _fast(at, best)
+    K = at.K if best.direction.method == "newton" and _foretold(at, best) else None
+    return best.direction, best.length, _point(step, cost, best.trajectory, best.cost, K)
 
 
-def _line_search(step: StepMap, cost: TrackingCost, at: Point, direction: Direction) -> Trial | None:
+def _enough(at: Point, trial: Trial) -> bool:
+    """Whether other directions need not be tried."""
+    if trial.direction.method == "newton":
+        return trial.length >= LONG_ENOUGH
+    return _fast(at, trial)
+
+
+def _fast(at: Point, trial: Trial) -> bool:
+    """Whether Gauss–Newton gained so much that curvature would be a waste of time."""
+    return trial.direction.method == "gauss-newton" and at.cost - trial.cost >= FAST * abs(at.cost)
+
+
+def _foretold(at: Point, trial: Trial) -> bool:
+    """Whether a whole step gained what its model foretells, half its slope: then no saddle is near."""
+    foretold = -trial.direction.slope / 2
+    return trial.length == 1.0 and abs(at.cost - trial.cost - foretold) <= TRUSTED * foretold
+
+
+def _line_search(step: StepMap, cost: Objective, at: Point, direction: Direction) -> Trial | None:
     """Armijo's rule by halving; a step whose rollout fails counts as too long."""
     length = 1.0
     here = at.trajectory
     while length >= SHORTEST:
-        wanted = Trajectory(here.t, here.x + length * direction.z, here.u + length * direction.v)
+        wanted = Trajectory(here.t, step.layout.retract(here.x, length * direction.z), here.u + length * direction.v)
         try:
             trajectory = step.follow(here.x[0], wanted, at.K)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -183,63 +246,76 @@ def _slack(cost: float, predicted: float) -> float:
     return rounding if -predicted < 100 * rounding else 0.0
 
 
-def _directions(step: StepMap, at: Point, method: Method) -> Iterator[Direction]:
-    """Directions to try. Newton's own comes first and is taken when a long step along it succeeds.
+def _directions(step: StepMap, at: Point, method: Method, pace: Pace) -> Iterator[Direction]:
+    """Directions to try. Newton's own is taken when a long step along it succeeds, Gauss–Newton's when it gains much.
 
-    Far from the optimum its model may have no minimum. It has one with a part of the dynamics' curvature: the largest
-    such part leads fastest out of a saddle, none at all is Gauss–Newton and safest; the trial of least cost decides.
+    Far from the optimum Newton's model may have no minimum. It has one with a part of the curvature: the largest such
+    part leads fastest out of a saddle, none at all is Gauss–Newton and safest; the trial of least cost decides.
     """
     if method == "steepest":
         yield _steepest(at)
         return
-    if method == "gauss-newton":
+    if method == "gauss-newton" or not pace.slow:
         yield _gauss_newton(at)
-        return
+        if method == "gauss-newton":
+            return
     solve = _newton_model(step, at)
-    full = solve(1.0)
-    largest = 1.0
-    if full is not None:
-        yield full
-    else:
-        largest, direction = _largest_part(solve)
-        if direction is not None:
-            yield direction
+    largest, direction = 1.0, solve(1.0)
+    if direction is None:
+        if pace.slow:
+            yield _gauss_newton(at)
+        if pace.trusted:
+            return  # no saddle is near, or Gauss–Newton would not know its way so well
+        largest, direction = _largest_part(solve, pace.part)
+        pace.part = largest or FINENESS
+    if direction is not None:
+        yield direction
     milder = solve(MILDER * largest) if largest > NEARLY_NONE else None
     if milder is not None:
         yield milder
-    yield _gauss_newton(at)
+    if pace.slow and largest == 1.0:
+        yield _gauss_newton(at)
 
 
 def _newton_model(step: StepMap, at: Point) -> Callable[[float], Direction | None]:
-    """Directions with a part of the dynamics' curvature, 1 for Newton's own; None where the model has no minimum."""
+    """Directions with a part of all curvature, 1 for Newton's own; None where the model has no minimum."""
     e = at.expansion
     s = recursions().adjoint(at.A, at.B, at.K, e.x, e.u)
-    bend = step.curvature_along(at.trajectory, s[1:])
-
-    model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, (bend.xx, bend.xu, bend.uu))
+    if e.multipliers is None:
+        found = step.curvature_along(at.trajectory, s[1:])
+    else:
+        found = step.second_sensitivity_along(at.trajectory, s[1:], e.multipliers)  # type: ignore[attr-defined]
+    bend = found.xx, found.xu, found.uu
+    own = Bend() if e.bend is None else e.bend()
+    for curvature, added in zip(bend, own[:3], strict=True):
+        if added is not None:
+            curvature += added
+    model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, bend, e.xu, own.terminal)
 
     def solve(part: float) -> Direction | None:
-        return _minimize(at, model, part, "newton" if part == 1.0 else f"newton {part:.2g}")
+        status, K, f, _ = recursions().backward(model, part)
+        return None if status else _direction(at, K, f, "newton" if part == 1.0 else f"newton {part:.2g}")
 
     return solve
 
 
-def _largest_part(solve: Callable[[float], Direction | None]) -> tuple[float, Direction | None]:
+def _largest_part(solve: Callable[[float], Direction | None], first: float) -> tuple[float, Direction | None]:
     """The largest part of the curvature that leaves a minimum, by bisection; finer near 1, where saddles are."""
     low, high, found = 0.0, 1.0, None
+    middle = first if first < 1.0 else 0.5
     while high - low > max(FINENESS * (1.0 - low), FINENESS**2):
-        middle = (low + high) / 2
         direction = solve(middle)
         if direction is None:
             high = middle
         else:
             low, found = middle, direction
+        middle = (low + high) / 2
     return low, found
 
 
 def _gauss_newton(at: Point) -> Direction:
-    e = at.expansion
-    direction = _minimize(at, Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u), 0.0, "gauss-newton")
+    K, f = (at.K, at.f) if at.f is not None else _solve_gauss_newton(at.A, at.B, at.expansion)
+    direction = _direction(at, K, f, "gauss-newton")
     if direction is None:
         raise ModelError("the cost's weights are so far apart that no direction can be computed; scale Q and R closer")
     return direction
@@ -248,19 +324,22 @@ def _gauss_newton(at: Point) -> Direction:
 def _steepest(at: Point) -> Direction:
     e = at.expansion
     x, u = np.eye(at.A.shape[1]), np.eye(at.B.shape[2])
-    direction = _minimize(at, Quadratic(at.A, at.B, x, u, x, e.x, e.u), 0.0, "steepest")
+    status, K, f, _ = recursions().backward(Quadratic(at.A, at.B, x, u, x, e.x, e.u))
+    direction = None if status else _direction(at, K, f, "steepest")
     if direction is None:  # R = 1 makes it positive definite, unless numbers overflow
         raise ModelError("the linearization overflows; scale the states and inputs, or shorten the horizon")
     return direction
 
 
-def _minimize(at: Point, model: Quadratic, part: float, name: str) -> Direction | None:
-    """The minimizer of the quadratic model over the tangent space, or None where it has none."""
-    status, K, f, _ = recursions().backward(model, part)
-    if status:
-        return None
+def _direction(at: Point, K: Array, f: Array, name: str) -> Direction | None:
+    """The minimizer v = −K z − f of a model over the tangent space, or None where it leads nowhere."""
     z, v = recursions().forward(at.A, at.B, K, f)
-    slope = float(np.sum(at.expansion.x * z) + np.sum(at.expansion.u * v))
-    if not np.isfinite(slope) or slope > 0:
+    by_state, by_input = at.expansion.x * z, at.expansion.u * v
+    slope = float(np.sum(by_state) + np.sum(by_input))
+    if not np.isfinite(slope):
         return None
+    if slope > 0:  # at the optimum it is all rounding, of either sign
+        if slope > ROUNDING * float(np.sum(np.abs(by_state)) + np.sum(np.abs(by_input))):
+            return None
+        slope = -0.0
     return Direction(z, v, slope, name)

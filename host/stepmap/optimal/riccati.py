@@ -16,9 +16,10 @@ from stepmap.graph import cache, compiler
 
 @dataclass(frozen=True)
 class Quadratic:
-    """The problem  min Σ q z + r v + ½ (zᵀQz + vᵀRv) + ½ part (zᵀ xx z + 2 zᵀ xu v + vᵀ uu v)  with z' = A z + B v.
+    """min Σ q z + r v + ½ (zᵀQz + 2 zᵀSv + vᵀRv) + ½ part (zᵀ xx z + 2 zᵀ xu v + vᵀ uu v)  with z' = A z + B v.
 
-    Q and R are one matrix, or one a step; the linear terms and the added curvature may be left out.
+    Q, R and S are one matrix, or one per step; S, the linear terms and the added curvature may be left out. The end
+    has ``terminal`` and, times part, ``terminal_bend``.
     """
 
     A: Array  # (n, nx, nx)
@@ -29,13 +30,22 @@ class Quadratic:
     q: Array | None = None  # (n+1, nx)
     r: Array | None = None  # (n, nu)
     bend: tuple[Array, Array, Array] | None = None  # xx, xu, uu, each (n, …)
+    S: Array | None = None  # (nx, nu)
+    terminal_bend: Array | None = None  # (nx, nx)
 
     def __post_init__(self) -> None:
         # C reads these by address: a transposed or broadcast view must not get there.
-        for name in ("A", "B", "Q", "R", "terminal", "q", "r"):
+        for name in ("A", "B", "Q", "R", "terminal", "q", "r", "S", "terminal_bend"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, np.ascontiguousarray(value, dtype=float))
+                object.__setattr__(self, name, _whole(value))
+        if self.bend is not None:
+            xx, xu, uu = map(_whole, self.bend)
+            object.__setattr__(self, "bend", (xx, xu, uu))
+
+    def end(self, part: float) -> Array:
+        """Second derivative at the end, with a part of the added curvature."""
+        return self.terminal if self.terminal_bend is None else self.terminal + part * self.terminal_bend
 
 
 class Recursions(Protocol):
@@ -68,7 +78,8 @@ class CompiledRecursions:
         loaded.lq_scratch.restype = ctypes.c_size_t
         pointer, size, stride = ctypes.c_void_p, ctypes.c_int, ctypes.c_ssize_t
         tail: list[Any] = [pointer, pointer, pointer, ctypes.c_double, *[pointer] * 8]
-        loaded.lq_backward.argtypes = [size, size, size, pointer, pointer, pointer, stride, pointer, stride, *tail]
+        weights: list[Any] = [pointer, stride] * 3
+        loaded.lq_backward.argtypes = [size, size, size, pointer, pointer, *weights, *tail]
         loaded.lq_forward.argtypes = [*[size] * 3, *[pointer] * 6]
         loaded.lq_adjoint.argtypes = [*[size] * 3, *[pointer] * 6]
         self.lib = loaded
@@ -77,21 +88,24 @@ class CompiledRecursions:
         n, nx, nu = lq.B.shape
         K, f, P0 = np.empty((n, nu, nx)), np.empty((n, nu)), np.empty((nx, nx))
         scratch, live = np.empty(self.lib.lq_scratch(nx, nu)), np.empty(nx, dtype=np.intc)
-        Qs, Rs = (0 if M.ndim == 2 else M.shape[1] * M.shape[2] for M in (lq.Q, lq.R))
+        end = _whole(lq.end(part))
+        weights = (e for M in (lq.Q, lq.R, lq.S) for e in (_at(M), 0 if M is None or M.ndim == 2 else M[0].size))
         status = self.lib.lq_backward(
-            n, nx, nu, _at(lq.A), _at(lq.B), _at(lq.Q), Qs, _at(lq.R), Rs, _at(lq.terminal), _at(lq.q), _at(lq.r),
+            n, nx, nu, _at(lq.A), _at(lq.B), *weights, _at(end), _at(lq.q), _at(lq.r),
             part, *map(_at, lq.bend or (None,) * 3), _at(K), _at(f), _at(P0), _at(scratch), live.ctypes.data,
         )  # fmt: skip
         return -status, K, f, P0
 
     def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
         n, nx, nu = B.shape
+        A, B, K, f = map(_whole, (A, B, K, f))
         z, v = np.empty((n + 1, nx)), np.empty((n, nu))
         self.lib.lq_forward(n, nx, nu, _at(A), _at(B), _at(K), _at(f), _at(z), _at(v))
         return z, v
 
     def adjoint(self, A: Array, B: Array, K: Array, q: Array, r: Array) -> Array:
         n, nx, nu = B.shape
+        A, B, K, q, r = map(_whole, (A, B, K, q, r))
         s = np.empty((n + 1, nx))
         self.lib.lq_adjoint(n, nx, nu, _at(A), _at(B), _at(K), _at(q), _at(r), _at(s))
         return s
@@ -104,11 +118,12 @@ class NumpyRecursions:
         A, B = lq.A, lq.B
         n, nx, nu = B.shape
         K, f = np.empty((n, nu, nx)), np.empty((n, nu))
-        P, p = lq.terminal, np.zeros(nx) if lq.q is None else lq.q[n]
+        P, p = lq.end(part), np.zeros(nx) if lq.q is None else lq.q[n]
         for k in reversed(range(n)):
             Qk, Rk = (M if M.ndim == 2 else M[k] for M in (lq.Q, lq.R))
             xx, xu, uu = (0.0, np.zeros((nx, nu)), 0.0) if lq.bend is None else (part * M[k] for M in lq.bend)
-            G = B[k].T @ P @ A[k] + xu.T
+            S = 0.0 if lq.S is None else (lq.S if lq.S.ndim == 2 else lq.S[k]).T
+            G = B[k].T @ P @ A[k] + xu.T + S
             H = Rk + uu + B[k].T @ P @ B[k]
             h = B[k].T @ p + (0.0 if lq.r is None else lq.r[k])
             try:
@@ -136,6 +151,11 @@ class NumpyRecursions:
         for k in reversed(range(len(B))):
             s[k] = q[k] - K[k].T @ r[k] + (A[k] - B[k] @ K[k]).T @ s[k + 1]
         return s
+
+
+def _whole(array: Array) -> Array:
+    """As C reads it by address."""
+    return np.ascontiguousarray(array, dtype=float)
 
 
 def _at(array: Array | None) -> int | None:

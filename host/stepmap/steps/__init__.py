@@ -1,14 +1,31 @@
 """Step maps: a mechanical system as x_next = f(x, u) with exact derivatives."""
 
 from stepmap.steps.check import check_derivatives
-from stepmap.steps.euler import EulerStep, euler
-from stepmap.steps.protocol import Curvature, Linearization, StepMap, StepResult, Trajectory
-from stepmap.steps.variational import VariationalStep, discretize
+from stepmap.steps.euler import EulerStep
+from stepmap.steps.kinds import discretize, euler
+from stepmap.steps.layout import Layout
+from stepmap.steps.pointwise import PointwiseStep
+from stepmap.steps.protocol import (
+    Curvature,
+    Event,
+    Linearization,
+    SecondSensitivity,
+    Sensitivity,
+    StepMap,
+    StepResult,
+    Trajectory,
+)
+from stepmap.steps.variational import VariationalStep
 
 __all__ = [
     "Curvature",
     "EulerStep",
+    "Event",
+    "Layout",
     "Linearization",
+    "PointwiseStep",
+    "SecondSensitivity",
+    "Sensitivity",
     "StepMap",
     "StepResult",
     "Trajectory",

@@ -1,7 +1,8 @@
-"""What every step map of a mechanical system shares: checks, errors, and the calls into its kernel."""
+"""What every step map with a kernel shares: checks, errors, and the calls into it."""
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import NoReturn
 
@@ -9,113 +10,280 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, rows, vector
-from stepmap.errors import ConvergenceError, ModelError, ShapeError
-from stepmap.mechanics.quantity import number
-from stepmap.mechanics.system import System
-from stepmap.steps.kernel import DIVERGED, NOT_FINITE, OK, SINGULAR, Info, Kernel
-from stepmap.steps.protocol import Curvature, Linearization, StepResult, Trajectory
+from stepmap.errors import ConvergenceError, ShapeError
+from stepmap.graph.library import Order, Recipe
+from stepmap.steps.kernels.compiled import Kernel, choose
+from stepmap.steps.kernels.equations import Equations
+from stepmap.steps.kernels.implicit import ImplicitKernel
+from stepmap.steps.kernels.info import DIVERGED, NOT_FINITE, OK, SINGULAR, Info
+from stepmap.steps.layout import Layout
+from stepmap.steps.protocol import (
+    Curvature,
+    Linearization,
+    Rollouts,
+    SecondSensitivity,
+    Sensitivity,
+    StepResult,
+    Steps,
+    Trajectory,
+)
 
 
-class MechanicalStep:
-    """A StepMap backed by a kernel. Immutable; x has 2 (nd + nk) entries, u has the forces and nk more."""
+class KernelStep:
+    """A StepMap backed by a kernel. Immutable."""
 
-    def __init__(self, system: System, dt: float) -> None:
-        if not isinstance(system, System):
-            raise ModelError(f"system: expected a System from Builder.build(), got {type(system).__name__}")
-        self.system = system
-        self.dt = number(dt, "dt", "a number of seconds")
-        if not self.dt > 0:
-            raise ModelError(f"dt: must be positive, got {dt}")
-        self.nd, self.nk = len(system.dynamic), len(system.kinematic)
-        self.nc = len(system.constraint_names)
-        self.nx = 2 * (self.nd + self.nk)
-        self.nu = len(system.inputs) + self.nk
+    dt: float
+    nu: int
+    nc: int
+
+    @cached_property
+    def equations(self) -> Equations:
+        """The step as a graph; all else follows from it."""
+        raise NotImplementedError
 
     @cached_property
     def kernel(self) -> Kernel:
+        """The arithmetic, compiled from the equations; a kind may have a faster runtime of its own."""
+        recipe = Recipe("implicit.c", self.equations, self.equations.sizes)
+        sizes = self.nx, self.ndx, self.nu, self.nc
+        return choose(recipe, sizes, self.evaluated, (Order.FIRST, Order.SECOND))
+
+    def evaluated(self) -> ImplicitKernel:
+        """The kernel from the equations alone, without a compiler: what the compiled one is tested against."""
+        return ImplicitKernel(self.equations, self.layout)
+
+    @cached_property
+    def layout(self) -> Layout:
         raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
+    @cached_property
+    def parameter_values(self) -> Array:
+        """Values of the model's parameters, passed to the kernel with every call."""
+        return np.zeros(0)
+
+    @cached_property
+    def nx(self) -> int:
+        return self.layout.nx
+
+    @cached_property
+    def ndx(self) -> int:
+        return self.layout.ndx
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return self.layout.names
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    # one step ---------------------------------------------------------------------------------------------------
 
     def step(self, x: ArrayLike, u: ArrayLike) -> StepResult:
         """The next state from state x under input u."""
         x, u = self._point(x, u)
-        info, after, multipliers = self.kernel.step(self.system.parameter_values, self.dt, x, u)
+        info, after, multipliers = self.kernel.step(self.parameter_values, self.dt, x, u)
         self._require(info, x, u)
         return StepResult(after, multipliers, info.iterations)
 
     def linearize(self, x: ArrayLike, u: ArrayLike) -> Linearization:
-        """The next state and its exact derivatives A (nx, nx), B (nx, nu)."""
+        """The next state and its exact derivatives A (ndx, ndx), B (ndx, nu)."""
         x, u = self._point(x, u)
-        info, after, A, B = self.kernel.linearize(self.system.parameter_values, self.dt, x, u)
+        info, after, A, B = self.kernel.linearize(self.parameter_values, self.dt, x, u)
         self._require(info, x, u)
         return Linearization(after, A, B)
 
     def curvature(self, x: ArrayLike, u: ArrayLike, z: ArrayLike) -> Curvature:
-        """Exact second derivatives of the next state contracted with z (nx)."""
+        """Exact second derivatives of the next state contracted with z (ndx)."""
         x, u = self._point(x, u)
-        z = vector(z, self.nx, "z")
-        info, xx, xu, uu = self.kernel.curvature(self.system.parameter_values, self.dt, x, u, z)
+        z = vector(z, self.ndx, "z")
+        info, xx, xu, uu = self.kernel.curvature(self.parameter_values, self.dt, x, u, z)
         self._require(info, x, u)
         return Curvature(xx, xu, uu)
 
-    def rollout(self, x0: ArrayLike, U: ArrayLike) -> Trajectory:
-        """N steps from x0 under inputs U (N, nu), in one compiled call."""
+    def sensitivity(self, x: ArrayLike, u: ArrayLike, dt: float | None = None) -> Sensitivity:
+        """The next state and the constraint forces with their derivatives in x, u and the length of the step."""
+        x, u = self._point(x, u)
+        lengths = self._lengths_of(dt, 1)
+        info, after, forces, Y, M = self.kernel.sensitivity_all(self.parameter_values, lengths, x[None], u[None], None)
+        self._require(info, x, u)
+        n = self.ndx
+        Y, M = Y[0], M[0]
+        return Sensitivity(after[0], forces[0], Y[:, :n], Y[:, n:-1], Y[:, -1], M[:, :n], M[:, n:-1], M[:, -1])
+
+    def second_sensitivity(
+        self, x: ArrayLike, u: ArrayLike, z: ArrayLike, m: ArrayLike | None = None, dt: float | None = None
+    ) -> SecondSensitivity:
+        """Exact second derivatives of zᵀ x_next + mᵀ multipliers in x, u and the length of the step."""
+        x, u = self._point(x, u)
+        z, weights = vector(z, self.ndx, "z"), np.zeros(self.nc) if m is None else vector(m, self.nc, "m")
+        lengths = self._lengths_of(dt, 1)
+        info, H = self.kernel.second_sensitivity_all(
+            self.parameter_values, lengths, x[None], u[None], z[None], weights[None]
+        )
+        self._require(info, x, u)
+        return second_parts(H[0], self.ndx)
+
+    # many unrelated points --------------------------------------------------------------------------------------
+
+    def step_many(self, X: ArrayLike, U: ArrayLike, *, strict: bool = True) -> Steps:
+        """One step from each of n points (X, U), in one compiled call; U may be one input (nu) for all.
+
+        Raises where a step has no solution, unless not ``strict``: then ``failed`` tells.
+        """
+        U = np.asarray(U, dtype=float)
+        many = self.rollout_many(X, U if U.ndim == 1 else U[:, None], strict=strict)
+        return Steps(many.x[:, 1], many.multipliers[:, 0], many.steps < 1)
+
+    def rollout_many(
+        self, X0: ArrayLike, U: ArrayLike, *, dt: ArrayLike | None = None, strict: bool = True
+    ) -> Rollouts:
+        """N steps from each of m starts, in one compiled call, bit for bit what ``rollout`` gives.
+
+        U is (N, nu) for all starts, or (m, N, nu). Raises where a rollout has no solution, unless not ``strict``: then
+        ``steps`` tells how far each came.
+        """
+        X0, U = rows(X0, self.nx, "X0"), rows(U, self.nu, "U")
+        U = U[None] if U.ndim == 1 else U
+        if X0.ndim != 2 or U.ndim not in (2, 3) or (U.ndim == 3 and len(U) != len(X0)):
+            raise ShapeError(
+                f"X0, U: expected (m, {self.nx}) with (N, {self.nu}) or (m, N, {self.nu}), got {X0.shape}, {U.shape}"
+            )
+        self._check_lengths(U.reshape(math.prod(U.shape[:-1]), self.nu))
+        lengths = self._lengths_of(dt, U.shape[-2])
+        info, X, forces, done = self.kernel.rollout_many(self.parameter_values, lengths, X0, U)
+        if info.status != OK:
+            if strict:
+                j, k = info.start, info.step
+                self._lost(info, X[j], U if U.ndim == 2 else U[j], f"rollout from start {j}", k)
+            for i in np.flatnonzero(done < U.shape[-2]):
+                X[i, done[i] + 1 :], forces[i, done[i] :] = np.nan, np.nan
+        return Rollouts(self._times(lengths, U.shape[-2]), X, forces, np.asarray(done, dtype=int))
+
+    def linearize_many(self, X: ArrayLike, U: ArrayLike) -> tuple[Array, Array, Array]:
+        """Next states (n, nx), A (n, ndx, ndx) and B (n, ndx, nu) at n unrelated points, in one compiled call."""
+        X, U = rows(X, self.nx, "X"), rows(U, self.nu, "U")
+        if X.ndim != 2 or U.ndim != 2 or len(X) != len(U):
+            raise ShapeError(f"X, U: expected one row per point in both, got shapes {X.shape} and {U.shape}")
+        info, after, A, B = self.kernel.linearize_all(self.parameter_values, self._lengths_of(None, 1), X, U, None)
+        if info.status != OK:
+            self._fail(info, X[info.step], U[info.step], f"point {info.step}: ")
+        return after, A, B
+
+    # trajectories -----------------------------------------------------------------------------------------------
+
+    def rollout(self, x0: ArrayLike, U: ArrayLike, dt: ArrayLike | None = None) -> Trajectory:
+        """N steps from x0 under inputs U (N, nu), in one compiled call; ``dt`` may give each step its length (N)."""
         x0 = vector(x0, self.nx, "x0")
         U = rows(U, self.nu, "U")
         if U.ndim != 2:
             raise ShapeError(f"U: expected (N, {self.nu}), got shape {U.shape}")
         self._check_lengths(U)
-        info, X, multipliers = self.kernel.rollout(self.system.parameter_values, self.dt, x0, U)
+        lengths = self._lengths_of(dt, len(U))
+        info, X, multipliers = self.kernel.rollout(self.parameter_values, lengths, x0, U)
         if info.status != OK:
-            self._lost(info, X, U, "rollout")
-        return Trajectory(self.dt * np.arange(len(U) + 1), X, U, multipliers)
+            self._lost(info, X, U, "rollout", info.step)
+        return Trajectory(self._times(lengths, len(U)), X, U, multipliers)
 
-    def follow(self, x0: ArrayLike, reference: Trajectory, gains: ArrayLike) -> Trajectory:
+    def follow(self, x0: ArrayLike, reference: Trajectory, gains: ArrayLike, dt: ArrayLike | None = None) -> Trajectory:
         """The projection operator: from x0 under u = ū − K (x − x̄) along a reference (eq. 12, Schultz & Murphey)."""
         x0 = vector(x0, self.nx, "x0")
-        K = rows(gains, self.nx, "gains")
-        if K.shape != (reference.steps, self.nu, self.nx):
-            raise ShapeError(f"gains: expected {(reference.steps, self.nu, self.nx)}, got {K.shape}")
+        K = rows(gains, self.ndx, "gains")
+        if K.shape != (reference.steps, self.nu, self.ndx):
+            raise ShapeError(f"gains: expected {(reference.steps, self.nu, self.ndx)}, got {K.shape}")
         self._fits(reference)
-        info, X, U, multipliers = self.kernel.project(
-            self.system.parameter_values, self.dt, x0, reference.x, reference.u, K
-        )
+        lengths = self._lengths_of(dt, reference.steps)
+        info, X, U, multipliers = self.kernel.project(self.parameter_values, lengths, x0, reference.x, reference.u, K)
         if info.status != OK:
-            self._lost(info, X, U, "closed loop")
+            self._lost(info, X, U, "closed loop", info.step)
         return Trajectory(reference.t, X, U, multipliers)
 
-    def linearize_many(self, X: ArrayLike, U: ArrayLike) -> tuple[Array, Array, Array]:
-        """Next states (n, nx), A (n, nx, nx) and B (n, nx, nu) at n unrelated points (X, U), in one compiled call."""
-        X, U = rows(X, self.nx, "X"), rows(U, self.nu, "U")
-        if X.ndim != 2 or U.ndim != 2 or len(X) != len(U):
-            raise ShapeError(f"X, U: expected one row a point in both, got shapes {X.shape} and {U.shape}")
-        info, after, A, B = self.kernel.linearize_all(self.system.parameter_values, self.dt, X, U, None)
-        if info.status != OK:
-            self._fail(info, X[info.step], U[info.step], f"point {info.step}: ")
-        return after, A, B
-
-    def linearize_along(self, trajectory: Trajectory) -> tuple[Array, Array]:
-        """A (N, nx, nx) and B (N, nx, nu) at the points of a trajectory, feasible or not."""
+    def linearize_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> tuple[Array, Array]:
+        """A (N, ndx, ndx) and B (N, ndx, nu) at the points of a trajectory, feasible or not."""
         self._fits(trajectory)
         X, U, wanted = trajectory.x[:-1], trajectory.u, np.ascontiguousarray(trajectory.x[1:])
-        info, after, A, B = self.kernel.linearize_all(self.system.parameter_values, self.dt, X, U, wanted)
+        lengths = self._lengths_of(dt, len(U))
+        info, after, A, B = self.kernel.linearize_all(self.parameter_values, lengths, X, U, wanted)
         if info.status != OK:
             self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
         # The next states told where to search; where the map gives others, they may have led to a wrong root.
         off = np.abs(after - wanted).max(axis=1, initial=0.0) > 1e-9 * (1.0 + np.abs(wanted).max(axis=1, initial=0.0))
         if off.any():
-            _, A[off], B[off] = self.linearize_many(X[off], U[off])
+            chosen = lengths if len(lengths) == 1 else lengths[off]
+            found = self.kernel.linearize_all(self.parameter_values, chosen, X[off], U[off], None)
+            if found[0].status != OK:
+                k = int(np.flatnonzero(off)[found[0].step])
+                self._fail(found[0], X[k], U[k], f"step {k} of the trajectory: ")
+            _, _, A[off], B[off] = found
         return A, B
 
-    def curvature_along(self, trajectory: Trajectory, Z: ArrayLike) -> Curvature:
-        """Z_kᵀ D²f at the points of a trajectory; Z is (N, nx)."""
-        self._fits(trajectory)
-        X, U, Z = trajectory.x[:-1], trajectory.u, rows(Z, self.nx, "Z")
-        if Z.shape != (len(U), self.nx):
-            raise ShapeError(f"Z: expected {(len(U), self.nx)}, got {Z.shape}")
-        info, xx, xu, uu = self.kernel.curvature_all(self.system.parameter_values, self.dt, X, U, Z)
+    def curvature_along(self, trajectory: Trajectory, Z: ArrayLike, dt: ArrayLike | None = None) -> Curvature:
+        """Z_kᵀ D²f at the points of a trajectory; Z is (N, ndx)."""
+        X, U, Z = self._points_of(trajectory, Z)
+        lengths = self._lengths_of(dt, len(U))
+        info, xx, xu, uu = self.kernel.curvature_all(self.parameter_values, lengths, X, U, Z)
         if info.status != OK:
             self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
         return Curvature(xx, xu, uu)
+
+    def sensitivity_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> Sensitivity:
+        """``sensitivity`` at the points of a trajectory; all arrays have one row per step."""
+        self._fits(trajectory)
+        X, U = trajectory.x[:-1], trajectory.u
+        lengths = self._lengths_of(dt, len(U))
+        info, after, forces, Y, M = self.kernel.sensitivity_all(self.parameter_values, lengths, X, U, None)
+        if info.status != OK:
+            self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
+        n = self.ndx
+        return Sensitivity(after, forces, Y[..., :n], Y[..., n:-1], Y[..., -1], M[..., :n], M[..., n:-1], M[..., -1])
+
+    def second_sensitivity_along(
+        self, trajectory: Trajectory, Z: ArrayLike, M: ArrayLike | None = None, dt: ArrayLike | None = None
+    ) -> SecondSensitivity:
+        """``second_sensitivity`` at the points of a trajectory; Z is (N, ndx), M is (N, nc)."""
+        X, U, Z = self._points_of(trajectory, Z)
+        weights = np.zeros((len(U), self.nc)) if M is None else rows(M, self.nc, "M")
+        if weights.shape != (len(U), self.nc):
+            raise ShapeError(f"M: expected {(len(U), self.nc)}, got {weights.shape}")
+        lengths = self._lengths_of(dt, len(U))
+        info, H = self.kernel.second_sensitivity_all(self.parameter_values, lengths, X, U, Z, weights)
+        if info.status != OK:
+            self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
+        return second_parts(H, self.ndx)
+
+    # checks -----------------------------------------------------------------------------------------------------
+
+    def _points_of(self, trajectory: Trajectory, Z: ArrayLike) -> tuple[Array, Array, Array]:
+        self._fits(trajectory)
+        weights = rows(Z, self.ndx, "Z")
+        if weights.shape != (trajectory.steps, self.ndx):
+            raise ShapeError(f"Z: expected {(trajectory.steps, self.ndx)}, got {weights.shape}")
+        return trajectory.x[:-1], trajectory.u, weights
+
+    @cached_property
+    def _own_length(self) -> Array:
+        return np.array([self.dt])
+
+    def _lengths_of(self, dt: ArrayLike | None, n: int) -> Array:
+        """Lengths of n steps as the kernel takes them: one for all, or one per step."""
+        if dt is None:
+            return self._own_length
+        lengths = rows(np.atleast_1d(np.asarray(dt, dtype=float)), np.size(dt), "dt")
+        if lengths.shape not in ((1,), (n,)):
+            raise ShapeError(f"dt: expected one length, or {n}, one per step, got shape {lengths.shape}")
+        if not (lengths > 0).all():
+            raise ShapeError(f"dt: lengths of steps must be positive, got {lengths.min():g}")
+        return lengths
+
+    def _times(self, lengths: Array, n: int) -> Array:
+        if len(lengths) == 1:
+            return float(lengths[0]) * np.arange(n + 1)
+        return np.concatenate([[0.0], np.cumsum(lengths)])
 
     def _fits(self, trajectory: Trajectory) -> None:
         if trajectory.x.shape[1] != self.nx or trajectory.u.shape[1] != self.nu:
@@ -139,33 +307,15 @@ class MechanicalStep:
         return state, control
 
     def _check_lengths(self, U: Array) -> None:
-        """Raises where the next length of a string is not positive; its square alone would hide the sign."""
-        for i in self._lengths:
-            least = U[i] if U.ndim == 1 else U[:, i].min(initial=1.0)
-            if least <= 0:
-                raise ModelError(f"u: {self.input_names[i]} must stay positive, got {least:g}")
-
-    @cached_property
-    def _lengths(self) -> list[int]:
-        """Inputs that are next values of string lengths; a map whose inputs are something else has none."""
-        return []
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        raise NotImplementedError
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        raise NotImplementedError
+        """Raises where an input asks for what cannot be; a map of a mechanism looks at lengths of strings."""
 
     def _require(self, info: Info, x: Array, u: Array) -> None:
         if info.status != OK:
             self._fail(info, x, u)
 
-    def _lost(self, info: Info, X: Array, U: Array, what: str) -> NoReturn:
+    def _lost(self, info: Info, X: Array, U: Array, what: str, k: int) -> NoReturn:
         """A simulation from finite arguments ended early: what is not finite in it grew without bound."""
         status = DIVERGED if info.status == NOT_FINITE else info.status
-        k = info.step
         self._fail(info._replace(status=status), X[k], U[k], f"step {k} of the {what}: ")
 
     def _fail(self, info: Info, x: Array, u: Array, where: str = "") -> NoReturn:
@@ -177,7 +327,7 @@ class MechanicalStep:
         else:
             reason = "Newton's method did not converge: the input asks for a pose out of reach, or dt is too long"
         raise ConvergenceError(
-            f"{where}the step of {self.system.name!r} at dt = {self.dt:g} s could not be solved; {reason} "
+            f"{where}the step of {self.name!r} at dt = {self.dt:g} s could not be solved; {reason} "
             f"(iterations {info.iterations}, residual {info.residual:.3g})",
             iterations=info.iterations,
             residual=info.residual,
@@ -185,21 +335,12 @@ class MechanicalStep:
         )
 
     def _singularity(self, x: Array) -> str:
-        """What makes the step's matrix singular at a state, as far as the constraints tell."""
-        slope = self.system.residuals_slope(x[: self.nd + self.nk])[:, : self.nd]
-        names = self.system.constraint_names
-        still = [names[i] for i in np.flatnonzero(np.abs(slope).max(axis=1, initial=0.0) < 1e-12)]
-        if still:
-            return (
-                f"no dynamic coordinate moves constraint {', '.join(map(repr, still))} here; leave it out "
-                "(in a plane, point_to_point takes axes='xy')"
-            )
-        if self.nc and np.linalg.matrix_rank(slope, tol=1e-9) < self.nc:
-            return f"constraints {', '.join(map(repr, names))} depend on each other here; leave one out"
-        return "a coordinate moves no mass in this pose (gimbal lock)"
+        """What makes the step's matrix singular at a state, as far as it can be told."""
+        return "its equations have no unique solution here"
 
-    def _split(self, x: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        state = vector(x, self.nx, "x")
-        nq = self.nd + self.nk
-        q, rho, p, v = np.split(state, [self.nd, nq, nq + self.nd])
-        return q, rho, p, v
+
+def second_parts(H: Array, n: int) -> SecondSensitivity:
+    """Blocks of Hessians (..., ns, ns) in (x, u, dt)."""
+    return SecondSensitivity(
+        H[..., :n, :n], H[..., :n, n:-1], H[..., n:-1, n:-1], H[..., :n, -1], H[..., n:-1, -1], H[..., -1, -1]
+    )

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
+from stepmap.steps.layout import Layout
 from stepmap.steps.protocol import StepMap
 
 # f'(x) ≈ Σ w f(x + k h)/h, k = 1, 2, 3: error h⁶ f⁽⁷⁾/140
+SPACING = 1e-3  # of differences of a layout's own maps
 WEIGHTS = ((1, 45 / 60), (2, -9 / 60), (3, 1 / 60))
 
 
@@ -47,21 +49,33 @@ def check_derivatives(
 ) -> DerivativeErrors:
     """A, B against differences of the step; zᵀD²f against differences of zᵀ[A B].
 
-    ``spacing`` is one number or one an entry of (x, u); momenta of light mechanisms need a smaller one.
+    Differences are those of the tangent space. ``spacing`` is one number, or one per entry of (dx, u); momenta of
+    light mechanisms need a smaller one.
     """
     x, u, z = (np.asarray(e, dtype=float) for e in (x, u, z))
-    h = np.broadcast_to(np.asarray(spacing, dtype=float), (len(x) + len(u),))
-    point = np.concatenate([x, u])
-    n = len(x)
+    layout = getattr(step, "layout", None) or Layout({"x": [(f"x{i}", "") for i in range(len(x))]})
+    n = layout.ndx
+    h = np.broadcast_to(np.asarray(spacing, dtype=float), (n + len(u),))
+    here, after = np.zeros(n + len(u)), step.step(x, u).x
+
+    def moved(y: Array) -> tuple[Array, Array]:
+        return layout.retract(x, y[:n]), u + y[n:]
 
     def forward(y: Array) -> Array:
-        return step.step(y[:n], y[n:]).x
+        return layout.difference(after, step.step(*moved(y)).x)
 
     def slope(y: Array) -> Array:
-        at = step.linearize(y[:n], y[n:])
-        return np.concatenate([z @ at.A, z @ at.B])
+        at = step.linearize(*moved(y))
+        if layout.plain:
+            return np.concatenate([z @ at.A, z @ at.B])
+        # A is in the tangent spaces at the moved points; differences are taken in those at x and at its next state.
+        dy, tiny = y[:n], np.full(n, SPACING)
+        back = z @ difference(lambda d: layout.difference(after, layout.retract(at.x, d)), 0 * dy, tiny)
+        there = moved(y)[0]
+        ahead = difference(lambda d: layout.difference(there, layout.retract(x, dy + d)), 0 * dy, tiny)
+        return np.concatenate([back @ at.A @ ahead, back @ at.B])
 
-    first, second = difference(forward, point, h), difference(slope, point, h)
+    first, second = difference(forward, here, h), difference(slope, here, h)
     exact, bend = step.linearize(x, u), step.curvature(x, u, z)
 
     def error(numeric: Array, analytic: Array) -> float:

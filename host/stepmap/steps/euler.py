@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, vector
-from stepmap.graph.library import Recipe
 from stepmap.mechanics.system import System
-from stepmap.steps.base import MechanicalStep
-from stepmap.steps.euler_functions import RateFunctions
-from stepmap.steps.interpreted import InterpretedEuler
-from stepmap.steps.kernel import Kernel, choose
+from stepmap.steps.kernels.equations import Equations, entries
+from stepmap.steps.layout import MechanicalLayout, pose_entries
+from stepmap.steps.mechanical import MechanicalStep
 
 
 class Rate(NamedTuple):
@@ -33,23 +32,64 @@ class RateLinearization(NamedTuple):
     B: Array
 
 
+class EulerLayout(MechanicalLayout):
+    """x = [q, rho, q̇, rhȯ]: coordinates and their rates."""
+
+    def __init__(self, system: System) -> None:
+        rates = {
+            f"{part}_rate": [(f"{name}_rate", f"{unit}/s" if unit else "") for name, unit in entries]
+            for part, entries in pose_entries(system).items()
+        }
+        super().__init__(system, pose_entries(system) | rates)
+
+    def hold(self, x: ArrayLike, forces: ArrayLike | None = None) -> Array:
+        rate = np.zeros((*np.shape(x)[:-1], self.nk))
+        given = np.zeros(self.forces) if forces is None else np.asarray(forces, dtype=float)
+        return np.concatenate([np.broadcast_to(given, (*rate.shape[:-1], self.forces)), rate], axis=-1)
+
+    def momentum(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
+        out: Array = np.asarray(velocity, dtype=float)[..., : self.nd]
+        return out
+
+
 class EulerStep(MechanicalStep):
     """x_next = x + dt f(x, u) with the continuous dynamics f; constraints drift, energy grows: a baseline."""
 
     @cached_property
-    def functions(self) -> RateFunctions:
-        return RateFunctions(self.system.expressions, self.nd)
+    def equations(self) -> Equations:
+        """Accelerations a and constraint forces lam from r_q = M a + … = 0 and r_h = d²h/dt² = 0, linear in both."""
+        e, nd, nk, nq = self.system.expressions, self.nd, self.nk, self.nd + self.nk
+        nf = len(self.system.inputs)
+        x, u, dt = ca.SX.sym("x", 2 * nq), ca.SX.sym("u", self.nu), ca.SX.sym("dt")
+        z = ca.SX.sym("z", nd + self.nc)
+        a, lam = z[:nd], entries(z, nd, nd + self.nc)
+        rate = ca.SX.sym("rate2", nk)
+        along = ca.vertcat(e.v, a, rate)
+        lv, lq = ca.gradient(e.lagrangian, e.v)[:nd], ca.gradient(e.lagrangian, e.q)[:nd]
+        motion = ca.jtimes(lv, ca.vertcat(e.q, e.v), along) - lq - e.force
+        speed = ca.jtimes(e.residual, e.q, e.v)
+        pull = ca.jacobian(e.residual, e.q[:nd]).T @ lam
+        residual = ca.densify(ca.vertcat(motion + pull, ca.jtimes(speed, ca.vertcat(e.q, e.v), along)))
+        of_state = ca.Function("of_state", [e.q, e.v, e.u, rate, z, e.parameters], [residual, e.pull])
+        forces, rates = entries(u, 0, nf), entries(u, nf, self.nu)
+        residual, pull = of_state(x[:nq], x[nq:], forces, rates, z, e.parameters)
+        return Equations(
+            x,
+            u,
+            z,
+            dt,
+            e.parameters,
+            residual=residual,
+            after=x + dt * ca.vertcat(x[nq:], a, rates),
+            multipliers=pull * lam,
+            guess=ca.SX.zeros(nd + self.nc),
+            decisive=nd,
+            linear=True,
+        )
 
     @cached_property
-    def kernel(self) -> Kernel:
-        forces = len(self.system.inputs)
-        recipe = Recipe("euler.c", self.functions, {"ND": self.nd, "NK": self.nk, "NU": forces, "NC": self.nc})
-        return choose(recipe, self.nx, self.nu, self.nc, lambda: InterpretedEuler(self.functions, forces))
-
-    @cached_property
-    def state_names(self) -> tuple[str, ...]:
-        names = [c.name for c in self.system.coordinates]
-        return (*names, *(f"{name}_rate" for name in names))
+    def layout(self) -> EulerLayout:
+        return EulerLayout(self.system)
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
@@ -68,19 +108,13 @@ class EulerStep(MechanicalStep):
 
     def dynamics(self, x: ArrayLike, u: ArrayLike) -> Rate:
         """dx/dt: q̈ and multipliers from q̄, its velocity, forces and rhö."""
-        x, u = self._point(x, u)
-        info, rate, multipliers, _, _ = self.kernel.dynamics(self.system.parameter_values, x, u, False)
-        self._require(info, x, u)
-        return Rate(rate, multipliers)
+        at = self.sensitivity(x, u)  # of x + dt rate, in dt
+        return Rate(at.T, at.multipliers)
 
     def linearize_dynamics(self, x: ArrayLike, u: ArrayLike) -> RateLinearization:
         """dx/dt with its exact derivatives."""
-        x, u = self._point(x, u)
-        info, rate, _, A, B = self.kernel.dynamics(self.system.parameter_values, x, u, True)
-        self._require(info, x, u)
-        assert A is not None  # derivatives were asked for
-        assert B is not None
-        return RateLinearization(rate, A, B)
+        at = self.sensitivity(x, u, dt=1.0)
+        return RateLinearization(at.T, at.A - np.eye(self.nx), at.B)
 
     def acceleration(
         self,
@@ -99,10 +133,3 @@ class EulerStep(MechanicalStep):
         rate, multipliers = self.dynamics(self.pack(pose, velocity), np.concatenate(parts))
         nq = self.nd + self.nk
         return rate[nq : nq + self.nd], multipliers
-
-
-def euler(system: System, dt: float) -> EulerStep:
-    """The explicit Euler step of a system at a time step dt [s]."""
-    step = EulerStep(system, dt)
-    _ = step.kernel
-    return step

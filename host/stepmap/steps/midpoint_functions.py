@@ -1,7 +1,8 @@
 """The functions that the midpoint step generates of a model.
 
 The midpoint step sees the Lagrangian L and the force F only at (q̄m, vm), and the constraints h at a configuration.
-So everything up to the contracted second derivative of the step needs six functions, and a seventh for units:
+So everything up to the contracted second derivative of the step needs six functions, and a seventh for units; the
+forces of constraints have derivatives of their own:
 
     first   L_q  L_v  F                                      dynamic rows
     second  the same and their derivatives in (q̄a, v̄a, u)    a: the coordinates L or F depend on
@@ -9,6 +10,7 @@ So everything up to the contracted second derivative of the step needs six funct
     con     h  D h
     pull    force along the gap of each constraint for a unit multiplier
     con2    Hessian of  m·h  in q̄
+    pull1, pull2   Jacobian of pull, and the Hessian of  m·pull,  in q̄
     con3    J = D(D_q h · d)  and the Hessian of  m·(D_q h · d)  in q̄
 
 Outputs are row-major dense arrays whose structural zeros are never written.
@@ -21,6 +23,7 @@ from functools import cached_property
 import casadi as ca
 
 from stepmap.graph.function import GraphFunction, symmetric
+from stepmap.graph.library import Order
 from stepmap.mechanics.expressions import Expressions
 
 
@@ -110,15 +113,29 @@ class ModelFunctions:
         jacobian = ca.jacobian(ca.jtimes(e.residual, q, d), e.q)
         return GraphFunction("con3", (e.q, e.parameters, m, d), (("J", jacobian), ("H", hessian)))
 
-    @property
-    def first_order(self) -> tuple[GraphFunction, ...]:
-        """What a step and its linearization need."""
-        return (self.first, self.second, self.con, self.con2, self.pull)
+    @cached_property
+    def pull1(self) -> GraphFunction:
+        return GraphFunction("pull1", (self.e.q, self.e.parameters), (("Dpull", ca.jacobian(self.e.pull, self.e.q)),))
+
+    @cached_property
+    def pull2(self) -> GraphFunction:
+        e = self.e
+        m = ca.SX.sym("m", e.pull.numel())
+        hessian = symmetric(ca.hessian(ca.dot(e.pull, m), e.q)[0])
+        return GraphFunction("pull2", (e.q, e.parameters, m), (("Hpull", hessian),))
 
     @property
-    def second_order(self) -> tuple[GraphFunction, ...]:
-        """What the contracted second derivative needs on top."""
-        return (self.third, self.con3)
+    def model(self) -> ca.Function:
+        e = self.e
+        return ca.Function("model", [e.q, e.v, e.u, e.parameters], [e.lagrangian, e.force, e.residual, e.pull])
+
+    def of(self, order: Order) -> tuple[GraphFunction, ...]:
+        """Those that a library of this order needs."""
+        first = (self.first, self.second, self.con, self.con2, self.pull)
+        if order is Order.FIRST:
+            return first
+        second = (*first, self.third, self.con3)
+        return second if order is Order.SECOND else (*second, self.pull1, self.pull2)
 
 
 def _active(e: Expressions, nd: int) -> list[int]:

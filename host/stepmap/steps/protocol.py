@@ -10,18 +10,39 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
 from stepmap.errors import ShapeError
+from stepmap.steps.layout import Layout
 
 
-class StepResult(NamedTuple):
-    """One step: next state, constraint forces [N] during it (positive when they pull), solver iterations."""
+class Event(NamedTuple):
+    """What happened inside a step: a gap closed ("impact") or opened ("release")."""
 
+    time: float  # s
+    step: int
+    name: str  # of the gap
+    kind: str
+    impulse: float = 0.0  # N s
+    energy: float = 0.0  # J lost
+
+
+class _Solved(NamedTuple):
     x: Array
     multipliers: Array
     iterations: int
 
 
+class StepResult(_Solved):
+    """One step: next state, constraint forces [N] during it (positive when they pull), solver iterations.
+
+    These three unpack; a step with events has them and the names of the gaps that were closed at its end as ``events``
+    and ``modes``, which are empty for smooth steps.
+    """
+
+    events: tuple[Event, ...] = ()
+    modes: tuple[str, ...] = ()
+
+
 class Linearization(NamedTuple):
-    """Next state with A = ∂x_next/∂x and B = ∂x_next/∂u."""
+    """Next state with A = ∂x_next/∂x (ndx, ndx) and B = ∂x_next/∂u (ndx, nu), in the tangent space."""
 
     x: Array
     A: Array
@@ -31,19 +52,49 @@ class Linearization(NamedTuple):
 class Curvature(NamedTuple):
     """zᵀ D²f: second derivatives of the next state contracted with z."""
 
-    xx: Array  # (nx, nx)
-    xu: Array  # (nx, nu)
+    xx: Array  # (ndx, ndx)
+    xu: Array  # (ndx, nu)
     uu: Array  # (nu, nu)
+
+
+class Sensitivity(NamedTuple):
+    """Next state and constraint forces with all their first derivatives, those in the length dt of the step too."""
+
+    x: Array  # (nx)
+    multipliers: Array  # (nc)
+    A: Array  # (ndx, ndx)
+    B: Array  # (ndx, nu)
+    T: Array  # (ndx): ∂x_next/∂dt
+    multipliers_x: Array  # (nc, ndx)
+    multipliers_u: Array  # (nc, nu)
+    multipliers_t: Array  # (nc)
+
+
+class SecondSensitivity(NamedTuple):
+    """Second derivatives of zᵀ x_next + mᵀ multipliers in state, input and length of the step."""
+
+    xx: Array  # (ndx, ndx)
+    xu: Array  # (ndx, nu)
+    uu: Array  # (nu, nu)
+    xt: Array  # (ndx)
+    ut: Array  # (nu)
+    tt: Array  # ()
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """N steps: times t (N+1), states x (N+1, nx), inputs u (N, nu) and, where known, constraint forces (N, nc)."""
+    """N steps: times t (N+1), states x (N+1, nx), inputs u (N, nu) and, where known, constraint forces (N, nc).
+
+    ``events`` are those of all steps, in their order; ``modes`` has the closed gaps of each step. Both are empty for
+    smooth steps.
+    """
 
     t: Array
     x: Array
     u: Array
     multipliers: Array | None = None
+    events: tuple[Event, ...] = ()
+    modes: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("t", "x", "u"):
@@ -63,12 +114,33 @@ class Trajectory:
         return len(self.u)
 
 
+class Steps(NamedTuple):
+    """One step from each of n unrelated points."""
+
+    x: Array  # (n, nx)
+    multipliers: Array  # (n, nc)
+    failed: Array  # (n): steps that have no solution; their rows are not numbers
+
+
+class Rollouts(NamedTuple):
+    """m rollouts of N steps."""
+
+    t: Array  # (N+1)
+    x: Array  # (m, N+1, nx)
+    multipliers: Array  # (m, N, nc)
+    steps: Array  # (m): those that each came to; N, or less where one has no solution: rows after it are not numbers
+
+
 @runtime_checkable
 class StepMap(Protocol):
     """A discrete system. Pure: the same arguments give the same result, bit for bit."""
 
     @property
+    def layout(self) -> Layout: ...
+    @property
     def nx(self) -> int: ...
+    @property
+    def ndx(self) -> int: ...
     @property
     def nu(self) -> int: ...
     @property

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, rows, vector
-from stepmap.errors import ConvergenceError
-from stepmap.graph.library import Recipe
+from stepmap.errors import ModelError
+from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.system import System
-from stepmap.steps.base import MechanicalStep
-from stepmap.steps.interpreted import InterpretedMidpoint, call
-from stepmap.steps.kernel import Kernel, choose
+from stepmap.steps.balance import balanced
+from stepmap.steps.kernels.compiled import Kernel, choose
+from stepmap.steps.kernels.equations import Equations, entries
+from stepmap.steps.kernels.implicit import call
+from stepmap.steps.layout import MOMENTUM_UNITS, MechanicalLayout, pose_entries
+from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.midpoint_functions import ModelFunctions
+
+Forces: TypeAlias = Literal["held", "left"]
+LEFT = {"held": 0.5, "left": 1.0}  # part of a force's impulse that acts at the step's begin
 
 
 class MidpointState(NamedTuple):
@@ -30,11 +37,60 @@ class MidpointState(NamedTuple):
     v: Array
 
 
+class MidpointLayout(MechanicalLayout):
+    """x = [q, rho, p, v]: coordinates, momenta of the dynamic ones, rates of the kinematic ones."""
+
+    def __init__(self, step: VariationalStep) -> None:
+        system = step.system
+        super().__init__(
+            system,
+            {
+                **pose_entries(system),
+                "p": [(f"p_{c.name}", MOMENTUM_UNITS.get(c.unit, "")) for c in system.dynamic],
+                "v": [(f"v_{c.name}", f"{c.unit}/s" if c.unit else "") for c in system.kinematic],
+            },
+        )
+        self._step = step
+
+    def hold(self, x: ArrayLike, forces: ArrayLike | None = None) -> Array:
+        rho = np.asarray(x, dtype=float)[..., self["rho"]]
+        given = np.zeros(self.forces) if forces is None else np.asarray(forces, dtype=float)
+        return np.concatenate([np.broadcast_to(given, (*rho.shape[:-1], self.forces)), rho], axis=-1)
+
+    def momentum(self, pose: ArrayLike, velocity: ArrayLike, forces: ArrayLike | None = None) -> Array:
+        """The discrete Legendre transform D2 Ld(q̄ − dt v̄, q̄), and what held forces add to it, (..., nd)."""
+        step = self._step
+        q, v = np.broadcast_arrays(np.asarray(pose, dtype=float), np.asarray(velocity, dtype=float))
+        given = np.zeros(self.forces) if forces is None else np.asarray(forces, dtype=float)
+        flat = (q - step.dt / 2 * v).reshape(-1, q.shape[-1]).T
+        u, par = (np.tile(values[:, None], flat.shape[1]) for values in (given, step.system.parameter_values))
+        lq, lv, force = map(np.asarray, step.functions.first.casadi(flat, v.reshape(flat.T.shape).T, u, par))
+        p = step.dt / 2 * lq + lv + (1 - step.left) * step.dt * force
+        out: Array = p.reshape(-1, self.nd).reshape(*q.shape[:-1], self.nd)
+        return out
+
+
 class VariationalStep(MechanicalStep):
     """The one-step map of the midpoint variational integrator (eq. 5–8, Schultz & Murphey).
 
-    Constraints hold to rounding at every step; without forces the symplectic form is preserved.
+    Constraints hold to rounding at every step; without forces the symplectic form is preserved. Forces that are "held"
+    give half of their impulse at each end of the step: p is the momentum at the node, and the map is second order
+    against a plant whose inputs are held over the step. Forces on the "left" give all of it at the step's begin.
     """
+
+    def __init__(self, system: System, dt: float, forces: Forces = "held") -> None:
+        if forces not in LEFT:
+            raise ModelError(f"forces: expected 'held' or 'left', got {forces!r}")
+        self.forces, self.left = forces, LEFT[forces]
+        super().__init__(system, dt)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"forces": self.forces}
+
+    @cached_property
+    def layout(self) -> MidpointLayout:
+        return MidpointLayout(self)
 
     @cached_property
     def functions(self) -> ModelFunctions:
@@ -43,16 +99,43 @@ class VariationalStep(MechanicalStep):
     @cached_property
     def kernel(self) -> Kernel:
         forces = len(self.system.inputs)
-        sizes = {"ND": self.nd, "NK": self.nk, "NU": forces, "NC": self.nc, "NA": len(self.functions.active)}
-        active = "{" + ", ".join(map(str, self.functions.active)) + "}"
-        recipe = Recipe("midpoint.c", self.functions, sizes | {"ACTIVE": active})
-        return choose(recipe, self.nx, self.nu, self.nc, lambda: InterpretedMidpoint(self.functions, self.nk, forces))
+        active = self.functions.active
+        sizes = {"ND": self.nd, "NK": self.nk, "NU": forces, "NC": self.nc, "NA": len(active)}
+        listed = "{" + ", ".join(map(str, active)) + "}"
+        recipe = Recipe("midpoint.c", self.functions, {**sizes, "ACTIVE": listed, "FORCES_LEFT": self.left})
+        dimensions = self.nx, self.ndx, self.nu, self.nc
+        return choose(recipe, dimensions, self.evaluated, (Order.EXTENDED, Order.EXTENDED))
 
     @cached_property
-    def state_names(self) -> tuple[str, ...]:
-        q = [c.name for c in self.system.dynamic]
-        rho = [c.name for c in self.system.kinematic]
-        return (*q, *rho, *(f"p_{name}" for name in q), *(f"v_{name}" for name in rho))
+    def equations(self) -> Equations:
+        """Eq. 5–8 as a graph; the unknowns are the next q and the impulses of the constraints."""
+        e, nd = self.system.expressions, self.nd
+        nf, nq = len(self.system.inputs), self.nd + self.nk
+        x, u, dt = ca.SX.sym("x", self.nx), ca.SX.sym("u", self.nu), ca.SX.sym("dt")
+        z = ca.SX.sym("z", nd + self.nc)
+        q1, p = x[:nq], x[nq : nq + nd]
+        rho1, rho2 = entries(x, nd, nq), entries(u, nf, self.nu)
+        q2, lam = ca.vertcat(z[:nd], rho2), entries(z, nd, nd + self.nc)
+        lq, lv = ca.gradient(e.lagrangian, e.q)[:nd], ca.gradient(e.lagrangian, e.v)[:nd]
+        middle = ca.Function("middle", [e.q, e.v, e.u, e.parameters], [lq, lv, e.force])
+        lq, lv, force = middle((q1 + q2) / 2, (q2 - q1) / dt, entries(u, 0, nf), e.parameters)
+        jacobian = ca.jacobian(e.residual, e.q[:nd])
+        gaps = ca.Function("gaps", [e.q, e.parameters], [e.residual, jacobian, e.pull])
+        _, slope, pull = gaps(q1, e.parameters)
+        return Equations(
+            x,
+            u,
+            z,
+            dt,
+            e.parameters,
+            residual=ca.vertcat(
+                p + dt / 2 * lq - lv + self.left * dt * force - slope.T @ lam, gaps(q2, e.parameters)[0]
+            ),
+            after=ca.vertcat(q2, dt / 2 * lq + lv + (1 - self.left) * dt * force, (rho2 - rho1) / dt),
+            multipliers=pull * lam / dt,
+            guess=ca.vertcat(x[:nd], ca.SX.zeros(self.nc)),
+            decisive=nd,
+        )
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
@@ -80,15 +163,32 @@ class VariationalStep(MechanicalStep):
         """The parts q, rho, p, v of a state."""
         return MidpointState(*self._split(x))
 
-    def rest(self, pose: Mapping[str, float] | ArrayLike | None = None) -> Array:
+    def rest(self, pose: Mapping[str, float] | ArrayLike | None = None, forces: ArrayLike | None = None) -> Array:
         """The state that has been held still at a pose for the last step: p = D2 Ld(q, q) = −dt/2 dV/dq.
 
-        Without a pose, at the start of all coordinates.
+        Without a pose, at the start of all coordinates. ``forces`` are those that held it; forces on the left leave no
+        trace in p.
         """
-        return self.from_velocity({} if pose is None else pose, np.zeros(self.nd + self.nk))
+        q = self.system.configuration({} if pose is None else pose)
+        self.system.require_on_constraints(q)
+        return self._resting(q, self._given(forces))
+
+    def _given(self, forces: ArrayLike | None) -> Array:
+        """Forces, zero where not given."""
+        count = len(self.system.inputs)
+        return np.zeros(count) if forces is None else vector(forces, count, "forces")
+
+    def _resting(self, q: Array, forces: Array) -> Array:
+        still = np.zeros_like(q)
+        return np.concatenate([q, self.layout.momentum(q, still, forces), still[self.nd :]])
 
     def from_velocity(
-        self, pose: Mapping[str, float] | ArrayLike, velocity: Mapping[str, float] | ArrayLike, *, instant: bool = False
+        self,
+        pose: Mapping[str, float] | ArrayLike,
+        velocity: Mapping[str, float] | ArrayLike,
+        *,
+        instant: bool = False,
+        forces: ArrayLike | None = None,
     ) -> Array:
         """The state at a pose reached with a velocity of q̄.
 
@@ -99,11 +199,12 @@ class VariationalStep(MechanicalStep):
         q = self.system.configuration(pose)
         velocities = self.system.velocities(velocity)
         self.system.require_on_constraints(q)
-        middle = q if instant else q - self.dt / 2 * velocities
+        if not instant:
+            p = self.layout.momentum(q, velocities, self._given(forces))
+            return self.pack(q[: self.nd], q[self.nd :], p, velocities[self.nd :])
         no_force = np.zeros(len(self.system.inputs))
-        lq, lv, _ = call(self.functions.first, middle, velocities, no_force, self.system.parameter_values)
-        p = lv[:, 0] if instant else self.dt / 2 * lq[:, 0] + lv[:, 0]
-        return self.pack(q[: self.nd], q[self.nd :], p, velocities[self.nd :])
+        _, lv, _ = call(self.functions.first, q, velocities, no_force, self.system.parameter_values)
+        return self.pack(q[: self.nd], q[self.nd :], lv[:, 0], velocities[self.nd :])
 
     def satisfy_constraints(self, pose: Mapping[str, float] | ArrayLike, fixed: Sequence[str] = ()) -> Array:
         """The nearest q̄ on all constraints, keeping the ``fixed`` coordinates."""
@@ -120,40 +221,11 @@ class VariationalStep(MechanicalStep):
 
         Newton's method on dt (L_q + F) − D_q hᵀ lam = 0, h = 0, its steps shortened until the residual falls.
         """
-        force = (
-            np.zeros(len(self.system.inputs)) if forces is None else vector(forces, len(self.system.inputs), "forces")
+        force = self._given(forces)
+        q = balanced(
+            self.system, self.functions, self.system.configuration({} if pose is None else pose), force, iterations
         )
-        q = self.system.configuration({} if pose is None else pose)
-        balance = _Balance(self, force)
-        z = balance.start(q)
-        residual, jacobian = balance.evaluate(q, z)
-        size = float(np.linalg.norm(residual))
-        for _ in range(iterations):
-            if size <= 1e-13 * balance.scale(q, z):
-                x = self.rest(q)
-                return x, np.concatenate([force, q[self.nd :]])
-            try:
-                dz = np.linalg.solve(jacobian, -residual)
-            except np.linalg.LinAlgError:
-                dz = np.linalg.lstsq(jacobian, -residual, rcond=None)[0]
-            fraction = 1.0
-            while fraction > 1e-6:
-                trial_q, trial_z = balance.moved(q, z, fraction * dz)
-                residual, jacobian = balance.evaluate(trial_q, trial_z)
-                if np.linalg.norm(residual) < size:
-                    break
-                fraction /= 2
-            else:
-                break
-            q, z, size = trial_q, trial_z, float(np.linalg.norm(residual))
-        if size <= 1e-10 * balance.scale(q, z):
-            return self.rest(q), np.concatenate([force, q[self.nd :]])
-        raise ConvergenceError(
-            f"no equilibrium of {self.system.name!r} near the given pose; start closer to one, or hold it with a force",
-            iterations=iterations,
-            residual=size,
-            x=q,
-        )
+        return self._resting(q, force), np.concatenate([force, q[self.nd :]])
 
     # motion -----------------------------------------------------------------------------------------------------
 
@@ -179,49 +251,3 @@ class VariationalStep(MechanicalStep):
         """T + V [J] of one state or many."""
         q = rows(x, self.nx, "x")[..., : self.nd + self.nk]
         return self.system.kinetic_energy(q, self.velocity(x)) + self.system.potential_energy(q)
-
-
-class _Balance:
-    """Static balance as equations in (q, lam)."""
-
-    def __init__(self, step: VariationalStep, force: Array) -> None:
-        self.step, self.force = step, force
-        self.par = step.system.parameter_values
-
-    def start(self, q: Array) -> Array:
-        """The multipliers that balance best at the guess."""
-        residual, jacobian = self.evaluate(q, np.zeros(self.step.nc))
-        nd = self.step.nd
-        return np.linalg.lstsq(jacobian[:nd, nd:], -residual[:nd], rcond=None)[0]
-
-    def evaluate(self, q: Array, lam: Array) -> tuple[Array, Array]:
-        f, nd, nc = self.step.functions, self.step.nd, self.step.nc
-        names = [name for name, _ in f.second.outputs]
-        out = dict(zip(names, call(f.second, q, np.zeros_like(q), self.force, self.par), strict=True))
-        balance, slope = (out["Lq"] + out["F"])[:, 0], (out["Lqq"] + out["Fq"])[:, :nd]
-        if not nc:
-            return balance, slope
-        h, jacobian = call(f.con, q, self.par)
-        bend = call(f.con2, q, self.par, lam)[0][:nd, :nd]
-        jacobian = jacobian[:, :nd]
-        matrix = np.block([[slope - bend, -jacobian.T], [jacobian, np.zeros((nc, nc))]])
-        return np.concatenate([balance - jacobian.T @ lam, h[:, 0]]), matrix
-
-    def moved(self, q: Array, lam: Array, dz: Array) -> tuple[Array, Array]:
-        nd = self.step.nd
-        return np.concatenate([q[:nd] + dz[:nd], q[nd:]]), lam + dz[nd:]
-
-    def scale(self, q: Array, lam: Array) -> float:
-        return (
-            1.0
-            + float(np.abs(lam).max(initial=0.0))
-            + float(np.abs(self.force).max(initial=0.0))
-            + float(np.abs(q).max())
-        )
-
-
-def discretize(system: System, dt: float) -> VariationalStep:
-    """The midpoint variational step of a system at a time step dt [s]; compiled now, or loaded from the cache."""
-    step = VariationalStep(system, dt)
-    _ = step.kernel
-    return step

@@ -132,14 +132,14 @@ static int gather(const double *A, const double *B, int nx, int nu, int *live, i
 
 /* Backward pass: gains K (n, nu, nx) and feed-forward f (n, nu) with v = -K z - f, and the curvature P at the start.
  *
- * To Q, S = 0 and R are added `part` times xx (n, nx, nx), xu (n, nx, nu), uu (n, nu, nu), which may be NULL. q, r may be
- * NULL (zero). Qs, Rs are the strides in time of Q and R: 0 where one matrix holds for all steps. Q's last matrix is
- * `terminal`, q has n+1 rows; `live` is scratch of nx integers. Returns 0, or -(k+1) where the problem at step k is
- * not positive definite. */
+ * To Q, S and R are added `part` times xx (n, nx, nx), xu (n, nx, nu), uu (n, nu, nu), which may be NULL. S, q, r may
+ * be NULL (zero). Qs, Rs, Ss are the strides in time of Q, R and S: 0 where one matrix holds for all steps. Q's last
+ * matrix is `terminal`, q has n+1 rows; `live` is scratch of nx integers. Returns 0, or -(k+1) where the problem at
+ * step k is not positive definite. */
 SM_EXPORT int lq_backward(int n, int nx, int nu, const double *A, const double *B, const double *Q, ptrdiff_t Qs,
-                          const double *R, ptrdiff_t Rs, const double *terminal, const double *q, const double *r,
-                          double part, const double *xx, const double *xu, const double *uu, double *K, double *f,
-                          double *P0, double *scratch, int *live) {
+                          const double *R, ptrdiff_t Rs, const double *S, ptrdiff_t Ss, const double *terminal,
+                          const double *q, const double *r, double part, const double *xx, const double *xu,
+                          const double *uu, double *K, double *f, double *P0, double *scratch, int *live) {
   const int xs = padded(nx), wide = padded(nx + nu + 1), us = padded(nu);
   double *P = scratch, *Pg = P + xs * wide, *AB = Pg + xs * wide, *T = AB + xs * wide, *GK = T + xs * wide;
   double *H = GK + xs * wide, *G = H + wide * wide, *Kf = G + us * wide, *L = Kf + us * wide;
@@ -151,7 +151,7 @@ SM_EXPORT int lq_backward(int n, int nx, int nu, const double *A, const double *
     p[i] = q ? q[(ptrdiff_t)n * nx + i] : 0.0;
   }
   for (int k = n - 1; k >= 0; k--) {
-    const double *Qk = Q + k * Qs, *Rk = R + k * Rs;
+    const double *Qk = Q + k * Qs, *Rk = R + k * Rs, *Sk = S ? S + k * Ss : NULL;
     const double *xxk = xx ? xx + (ptrdiff_t)k * nx * nx : NULL;
     const double *xuk = xu ? xu + (ptrdiff_t)k * nx * nu : NULL;
     const double *uuk = uu ? uu + (ptrdiff_t)k * nu * nu : NULL;
@@ -176,7 +176,8 @@ SM_EXPORT int lq_backward(int n, int nx, int nu, const double *A, const double *
         L[i * nu + j] = Rk[i * nu + j] + (uuk ? part * uuk[i * nu + j] : 0.0) + H[(na + j) * ws + na + i];
       }
       for (int j = 0; j < nx; j++) {
-        G[i * gs + j] = (j < na ? H[j * ws + na + i] : 0.0) + (xuk ? part * xuk[j * nu + i] : 0.0);
+        G[i * gs + j] =
+            (j < na ? H[j * ws + na + i] : 0.0) + (Sk ? Sk[j * nu + i] : 0.0) + (xuk ? part * xuk[j * nu + i] : 0.0);
       }
       G[i * gs + nx] = h[na + i] + (rk ? rk[i] : 0.0);
       memcpy(Kf + i * gs, G + i * gs, sizeof(double) * (size_t)gs);

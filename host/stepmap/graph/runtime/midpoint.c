@@ -1,307 +1,7 @@
-/* The midpoint variational step of one model: solution, exact first derivatives, contracted second derivatives.
- *
- * model.h defines the sizes
- *   ND dynamic, NK kinematic coordinates, NU forces, NC constraints, NP parameters,
- *   NA coordinates that L or F depend on (the dynamic ones first; ACTIVE lists them), SM_SCRATCH,
- * and the generated functions sm_first, sm_second, sm_con, sm_con2, sm_pull and, with SM_CURVATURE, sm_third, sm_con3.
- *
- * State x = [q, rho, p, v], input u = [forces, rho_next]. Unknowns z = [q2, lam], direct variables w = [x without v, u].
- *   G_q = p + D1 Ld(qb1, qb2) + dt F - D_q h(qb1)^T lam,   G_h = h(qb2),   p2 = D2 Ld(qb1, qb2)
- * with Ld = dt L at the midpoint. What is computed is p2 + G_q = p + dt (L_q + F) - D_q h(qb1)^T lam, the same where G
- * vanishes: D2 Ld has terms of order 1/dt that cancel, this form keeps conserved momenta to the last bit.
- *
- * Functions return 0 or a negative code and leave their outputs untouched on failure. */
-#include "linalg.h"
+/* The midpoint variational step of one model: one segment of length dt, with exact first derivatives and contracted
+ * second derivatives. */
 #include "model.h"
-
-#include <stddef.h>
-
-#define AT_LEAST_ONE(n) ((n) > 0 ? (n) : 1)
-#define NQ (ND + NK)
-#define NX (2 * ND + 2 * NK)
-#define NV (NU + NK) /* entries of the input u */
-#define NZ (ND + NC)
-#define NW (2 * ND + NK + NV)
-#define NWP SM_PADDED(NW)
-#define NY (2 * NA + NU) /* arguments of the contracted third derivative */
-
-/* columns of w */
-#define W_RHO ND
-#define W_P NQ
-#define W_U (NQ + ND)
-#define W_NEXT (W_U + NU)
-
-#define SM_EXPORT __attribute__((visibility("default")))
-
-enum {
-  SM_OK = 0,
-  SM_NOT_FINITE = -1, /* an entry of x or u */
-  SM_SINGULAR = -2,   /* the step's matrix has no inverse here */
-  SM_DIVERGED = -3,   /* Newton's method did not converge */
-};
-
-enum { MAX_ITERATIONS = 60 };
-
-#define NEAR 1e-6 /* a guess of q2 is used if the first correction, relative to q2, is below this */
-
-/* Arrays in the first part are written by generated functions only: those never store structural zeros, so the zeros
- * of a cleared workspace must stay. */
-typedef struct {
-  double Lq[ND], Lv[ND], F[ND];
-  double Lqq[ND * NA], Lqv[ND * NA], Lvq[ND * NA], Lvv[ND * NA];
-  double Fq[ND * NA], Fv[ND * NA], Fu[AT_LEAST_ONE(ND * NU)];
-  double h[AT_LEAST_ONE(NC)], pull[AT_LEAST_ONE(NC)], Dh1[AT_LEAST_ONE(NC * NQ)], Dh2[AT_LEAST_ONE(NC * NQ)];
-  double H1[AT_LEAST_ONE(NC ? NQ * NQ : 0)];
-#ifdef SM_CURVATURE
-  double H2[AT_LEAST_ONE(NC ? NQ * NQ : 0)], H3[AT_LEAST_ONE(NC ? NQ * NQ : 0)], J3[AT_LEAST_ONE(NC * NQ)];
-  double S[NY * NY];
-#endif
-  double scratch[AT_LEAST_ONE(SM_SCRATCH)];
-  /* what follows is the runtime's own */
-  double q1[NQ], q2[NQ], qm[NQ], vm[NQ], lam[AT_LEAST_ONE(NC)];
-  double G[NZ], matrix[NZ * NZ], inverse[NZ];
-  int pivot[NZ];
-  double D[NZ * NWP]; /* dz/dw */
-  double P[ND * NWP]; /* dp2/dw */
-  double E[ND * NZ];  /* dp2/dz at fixed w */
-#ifdef SM_CURVATURE
-  double Z[NZ * NWP], H22[ND * ND];
-  double C[NW * NWP]; /* the result is its symmetric part */
-#endif
-} workspace;
-
-typedef struct {
-  const double *par, *x, *u;
-  double dt;
-} arguments;
-
-SM_EXPORT size_t sm_workspace_bytes(void) { return sizeof(workspace); }
-
-static int all_finite(const double *values, int n) {
-  for (int i = 0; i < n; i++) {
-    if (!isfinite(values[i])) {
-      return 0;
-    }
-  }
-  return 1;
-}
-
-static void to_midpoint(workspace *s, double dt) {
-  for (int i = 0; i < NQ; i++) {
-    s->qm[i] = 0.5 * (s->q1[i] + s->q2[i]);
-    s->vm[i] = (s->q2[i] - s->q1[i]) / dt;
-  }
-}
-
-static void evaluate_first(workspace *s, const arguments *a) {
-  const double *const in[] = {s->qm, s->vm, a->u, a->par};
-  double *const out[] = {s->Lq, s->Lv, s->F};
-  to_midpoint(s, a->dt);
-  sm_first(in, out, s->scratch);
-}
-
-static void evaluate_second(workspace *s, const arguments *a) {
-  const double *const in[] = {s->qm, s->vm, a->u, a->par};
-  double *const out[] = {s->Lq, s->Lv, s->F, s->Lqq, s->Lqv, s->Lvq, s->Lvv, s->Fq, s->Fv, s->Fu};
-  to_midpoint(s, a->dt);
-  sm_second(in, out, s->scratch);
-}
-
-static void evaluate_constraints(workspace *s, const arguments *a, const double *q, double *jacobian) {
-  if (NC > 0) {
-    const double *const in[] = {q, a->par};
-    double *const out[] = {s->h, jacobian};
-    sm_con(in, out, s->scratch);
-  }
-}
-
-/* (D_q h(qb1)^T lam)_i */
-SM_INLINE double impulse(const workspace *s, int i) {
-  double sum = 0.0;
-  for (int c = 0; c < NC; c++) {
-    sum += s->Dh1[c * NQ + i] * s->lam[c];
-  }
-  return sum;
-}
-
-/* The residual at q2, from L and F at the midpoint and h at q2. */
-static void residual(workspace *s, const arguments *a) {
-  const double *p = a->x + NQ;
-  for (int i = 0; i < ND; i++) {
-    s->G[i] = p[i] + 0.5 * a->dt * s->Lq[i] - s->Lv[i] + a->dt * s->F[i] - impulse(s, i);
-  }
-  for (int c = 0; c < NC; c++) {
-    s->G[ND + c] = s->h[c];
-  }
-}
-
-/* d(D1 Ld + dt F)/d qb2, row i, active column j */
-SM_INLINE double newton_entry(const workspace *s, double dt, int i, int j) {
-  const int k = i * NA + j;
-  return 0.25 * dt * s->Lqq[k] + 0.5 * (s->Lqv[k] - s->Lvq[k]) - s->Lvv[k] / dt + 0.5 * dt * s->Fq[k] + s->Fv[k];
-}
-
-/* G_z, by columns, and its factors. */
-static int factorize(workspace *s, double dt) {
-  memset(s->matrix, 0, sizeof s->matrix);
-  for (int i = 0; i < ND; i++) {
-    for (int j = 0; j < ND; j++) {
-      s->matrix[j * NZ + i] = newton_entry(s, dt, i, j);
-    }
-    for (int c = 0; c < NC; c++) {
-      s->matrix[(ND + c) * NZ + i] = -s->Dh1[c * NQ + i];
-      s->matrix[i * NZ + ND + c] = s->Dh2[c * NQ + i];
-    }
-  }
-  return sm_lu(s->matrix, s->pivot, s->inverse, NZ);
-}
-
-/* Largest relative change of q2 for a Newton correction; NaN counts as infinite. */
-static double correction_size(const workspace *s, const double *dz) {
-  double size = 0.0;
-  for (int i = 0; i < ND; i++) {
-    const double change = fabs(dz[i]) / (1.0 + fabs(s->q2[i]));
-    if (!(change <= size)) {
-      size = isfinite(change) ? change : INFINITY;
-    }
-  }
-  return size;
-}
-
-static void apply(workspace *s, const double *dz, double fraction) {
-  for (int i = 0; i < ND; i++) {
-    s->q2[i] += fraction * dz[i];
-  }
-  for (int c = 0; c < NC; c++) {
-    s->lam[c] += fraction * dz[ND + c];
-  }
-}
-
-static void correction(workspace *s, double *dz) {
-  for (int i = 0; i < NZ; i++) {
-    dz[i] = -s->G[i];
-  }
-  sm_lu_solve(s->matrix, s->pivot, s->inverse, dz, NZ);
-}
-
-/* Newton's method from the present q2, lam to rounding. Large systems keep a factorization while it contracts by ten a
- * turn: evaluating the residual is ten times cheaper than the matrix. `damped` halves a correction until the next one,
- * measured with the same matrix, is smaller (the affine invariant monotonicity test); it is tried when the plain
- * method fails. The first turn from rest is the predictor q + dt M^-1 p. A first correction larger than `trust` counts
- * as failure. */
-static int newton(workspace *s, const arguments *a, double trust, int damped, int *iterations) {
-  double dz[NZ], next[NZ];
-  double before = INFINITY;
-  int fresh = 1;
-  for (int turn = 1; turn <= MAX_ITERATIONS; turn++) {
-    *iterations += 1;
-    if (fresh) {
-      evaluate_second(s, a);
-      evaluate_constraints(s, a, s->q2, s->Dh2);
-      if (factorize(s, a->dt)) {
-        return SM_SINGULAR;
-      }
-    } else {
-      evaluate_first(s, a);
-      evaluate_constraints(s, a, s->q2, s->Dh2);
-    }
-    residual(s, a);
-    correction(s, dz);
-    const double size = correction_size(s, dz);
-    if (!isfinite(size) || (turn == 1 && size > trust)) {
-      return SM_DIVERGED;
-    }
-    apply(s, dz, 1.0);
-    double fraction = 1.0;
-    while (damped && size > 1e-8) {
-      evaluate_first(s, a);
-      evaluate_constraints(s, a, s->q2, s->Dh2);
-      residual(s, a);
-      correction(s, next);
-      if (correction_size(s, next) <= (1.0 - 0.25 * fraction) * size) {
-        break;
-      }
-      if (fraction < 1e-3) {
-        return SM_DIVERGED;
-      }
-      apply(s, dz, -0.5 * fraction);
-      fraction *= 0.5;
-    }
-    const double rate = size / before;
-    const int newton_end = fresh && fraction == 1.0 && size <= 1e-9;           /* next: its square */
-    const int chord_end = !fresh && rate < 0.5 && size * rate <= 1e-17;        /* next: smaller by the rate */
-    const int floor_reached = size <= 1e-15 || (size <= 1e-11 && rate >= 0.5); /* rounding */
-    if (newton_end || chord_end || floor_reached) {
-      return SM_OK;
-    }
-    const int slow = rate > 0.1 && size > 1e-11; /* below, it is rounding that a new matrix does not help */
-    fresh = damped || NZ <= 8 || turn == 1 || slow;
-    before = size;
-  }
-  return SM_DIVERGED;
-}
-
-static void start(workspace *s, const arguments *a, const double *guess) {
-  memcpy(s->q1, a->x, sizeof s->q1);
-  memcpy(s->q2, guess ? guess : a->x, ND * sizeof(double));
-  for (int k = 0; k < NK; k++) {
-    s->q2[ND + k] = a->u[NU + k];
-  }
-  memset(s->lam, 0, sizeof s->lam); /* G is linear in lam: where it starts does not matter */
-  evaluate_constraints(s, a, s->q1, s->Dh1);
-}
-
-/* Solves the step; info = {iterations, residual}. On return qm, vm belong to the last correction but one. */
-static int solve(workspace *s, const arguments *a, const double *guess, double *info) {
-  int iterations = 0, status = SM_NOT_FINITE;
-  info[0] = info[1] = 0.0;
-  if (!all_finite(a->x, NX) || !all_finite(a->u, NV)) {
-    return status;
-  }
-  start(s, a, guess);
-  status = newton(s, a, guess ? NEAR : INFINITY, 0, &iterations);
-  if (status != SM_OK && guess) { /* far from the solution, it might lead to another one */
-    start(s, a, NULL);
-    status = newton(s, a, INFINITY, 0, &iterations);
-  }
-  if (status != SM_OK) {
-    start(s, a, NULL);
-    status = newton(s, a, INFINITY, 1, &iterations);
-  }
-  info[0] = iterations;
-  if (status != SM_OK) {
-    double worst = 0.0;
-    for (int i = 0; i < NZ; i++) {
-      worst = fmax(worst, fabs(s->G[i]));
-    }
-    info[1] = worst;
-  }
-  return status;
-}
-
-static void next_state(const workspace *s, const arguments *a, double *x2) {
-  double next[NX];
-  memcpy(next, s->q2, NQ * sizeof(double));
-  for (int i = 0; i < ND; i++) {
-    next[NQ + i] = a->x[NQ + i] + a->dt * (s->Lq[i] + s->F[i]) - impulse(s, i);
-  }
-  for (int k = 0; k < NK; k++) {
-    next[NQ + ND + k] = (s->q2[ND + k] - s->q1[ND + k]) / a->dt;
-  }
-  memcpy(x2, next, sizeof next);
-}
-
-/* Forces [N] along the constraints' gaps during the step, positive when they pull. */
-static void write_multipliers(workspace *s, const arguments *a, double *multipliers) {
-  if (NC > 0) {
-    const double *const in[] = {s->q1, a->par};
-    double *const out[] = {s->pull};
-    sm_pull(in, out, s->scratch);
-    for (int c = 0; c < NC; c++) {
-      multipliers[c] = s->pull[c] * s->lam[c] / a->dt;
-    }
-  }
-}
+#include "segment.h"
 
 /* One step. x2 may be x. */
 SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x, const double *u, double *x2,
@@ -315,68 +15,6 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
     next_state(s, &a, x2);
   }
   return status;
-}
-
-/* d(dt (L_q + F))/d qb1 (sign -1) or d qb2 (sign 1), entry k of the arrays over active columns */
-SM_INLINE double force_entry(const workspace *s, double dt, int k, double sign) {
-  return 0.5 * dt * (s->Lqq[k] + s->Fq[k]) + sign * (s->Lqv[k] + s->Fv[k]);
-}
-
-/* D = dz/dw = -G_z^-1 G_w and P = dp2/dw with E = dp2/dz at the solution. */
-static int differentiate(workspace *s, const arguments *a) {
-  const double dt = a->dt;
-  static const int active[NA] = ACTIVE;
-  evaluate_second(s, a);
-  evaluate_constraints(s, a, s->q2, s->Dh2);
-  if (factorize(s, dt)) {
-    return SM_SINGULAR;
-  }
-  memset(s->D, 0, sizeof s->D);
-  memset(s->P, 0, sizeof s->P);
-  for (int i = 0; i < ND; i++) {
-    double *dz = s->D + i * NWP, *dp = s->P + i * NWP;
-    for (int j = 0; j < NA; j++) {
-      const int k = i * NA + j, column = active[j];
-      const double qq = 0.25 * dt * s->Lqq[k], vv = s->Lvv[k] / dt;
-      dz[column] -= qq - 0.5 * (s->Lqv[k] + s->Lvq[k]) + vv + 0.5 * dt * s->Fq[k] - s->Fv[k];
-      dp[column] += force_entry(s, dt, k, -1.0);
-      if (column >= ND) { /* the next kinematic value */
-        dz[W_NEXT + column - ND] -= newton_entry(s, dt, i, j);
-        dp[W_NEXT + column - ND] += force_entry(s, dt, k, 1.0);
-      }
-    }
-    dz[W_P + i] -= 1.0;
-    dp[W_P + i] += 1.0;
-    for (int j = 0; j < NU; j++) {
-      dz[W_U + j] -= dt * s->Fu[i * NU + j];
-      dp[W_U + j] += dt * s->Fu[i * NU + j];
-    }
-    for (int j = 0; j < ND; j++) {
-      s->E[i * NZ + j] = force_entry(s, dt, i * NA + j, 1.0);
-    }
-    for (int c = 0; c < NC; c++) {
-      s->E[i * NZ + ND + c] = -s->Dh1[c * NQ + i];
-    }
-  }
-  if (NC > 0) {
-    const double *const in[] = {s->q1, a->par, s->lam};
-    double *const out[] = {s->H1};
-    sm_con2(in, out, s->scratch);
-    for (int i = 0; i < ND; i++) {
-      for (int j = 0; j < NQ; j++) {
-        s->D[i * NWP + j] += s->H1[i * NQ + j];
-        s->P[i * NWP + j] -= s->H1[i * NQ + j];
-      }
-    }
-    for (int c = 0; c < NC; c++) {
-      for (int k = 0; k < NK; k++) {
-        s->D[(ND + c) * NWP + W_NEXT + k] = -s->Dh2[c * NQ + ND + k];
-      }
-    }
-  }
-  sm_lu_solve_many(s->matrix, s->pivot, s->inverse, s->D, NZ, NWP);
-  sm_multiply_add(s->P, 1.0, s->E, NZ, 1, s->D, ND, NZ, NWP);
-  return SM_OK;
 }
 
 static void write_derivatives(const workspace *s, double dt, double *A, double *B) {
@@ -412,132 +50,7 @@ SM_EXPORT int sm_linearize(void *work, const double *par, double dt, const doubl
 }
 
 #ifdef SM_CURVATURE
-/* mu = -G_z^-T (dY/dz)^T eta with Y = [q2, p2, ...]; only the rows of q2 and p2 depend on z. */
-static void adjoint(workspace *s, const double *eta, double *mu) {
-  const double *eta_p = eta + NQ;
-  for (int j = 0; j < NZ; j++) {
-    mu[j] = j < ND ? -eta[j] : 0.0;
-  }
-  for (int i = 0; i < ND; i++) {
-    for (int j = 0; j < NZ; j++) {
-      mu[j] -= s->E[i * NZ + j] * eta_p[i];
-    }
-  }
-  sm_lu_solve_transposed(s->matrix, s->pivot, s->inverse, mu, NZ);
-}
-
-static void evaluate_contractions(workspace *s, const arguments *a, const double *eta, const double *mu) {
-  double left[ND], right[ND], force[ND], direction[ND];
-  for (int i = 0; i < ND; i++) {
-    direction[i] = eta[NQ + i] + mu[i];
-    left[i] = a->dt * (eta[NQ + i] + 0.5 * mu[i]);
-    right[i] = -mu[i];
-    force[i] = a->dt * direction[i];
-  }
-  const double *const in[] = {s->qm, s->vm, a->u, a->par, left, right, force};
-  double *const out[] = {s->S};
-  sm_third(in, out, s->scratch);
-  if (NC > 0) {
-    const double *const next[] = {s->q2, a->par, mu + ND};
-    double *const next_out[] = {s->H2};
-    sm_con2(next, next_out, s->scratch);
-    const double *const here[] = {s->q1, a->par, s->lam, direction};
-    double *const here_out[] = {s->J3, s->H3};
-    sm_con3(here, here_out, s->scratch);
-  }
-}
-
-/* Second derivatives of eta Y + mu G in the direct variables (C), in z times direct (Z) and in q2 twice (H22), from
- * those in (qm, vm): qm = (q1 + q2)/2, vm = (q2 - q1)/dt. */
-static void assemble(workspace *s, double dt) {
-  static const int active[NA] = ACTIVE;
-  const double half = 0.5 / dt, square = 1.0 / (dt * dt);
-  memset(s->C, 0, sizeof s->C);
-  memset(s->Z, 0, sizeof s->Z);
-  for (int i = 0; i < NA; i++) {
-    const int r = active[i];
-    for (int j = 0; j < NA; j++) {
-      const int c = active[j];
-      const double qq = 0.25 * s->S[i * NY + j], vv = square * s->S[(NA + i) * NY + NA + j];
-      const double qv = half * s->S[i * NY + NA + j], vq = half * s->S[(NA + i) * NY + j];
-      const double here_here = qq - qv - vq + vv; /* q1 q1 */
-      const double next_here = qq - qv + vq - vv; /* q2 q1 */
-      const double next_next = qq + qv + vq + vv; /* q2 q2 */
-      s->C[r * NWP + c] += here_here;
-      if (i < ND && j < ND) {
-        s->H22[i * ND + j] = next_next;
-        s->Z[i * NWP + c] += next_here;
-      } else if (i < ND) {
-        s->Z[i * NWP + c] += next_here;
-        s->Z[i * NWP + W_NEXT + c - ND] += next_next;
-      } else {
-        s->C[(W_NEXT + r - ND) * NWP + c] += next_here;
-        s->C[c * NWP + W_NEXT + r - ND] += next_here;
-        if (j >= ND) {
-          s->C[(W_NEXT + r - ND) * NWP + W_NEXT + c - ND] += next_next;
-        }
-      }
-    }
-    for (int j = 0; j < NU; j++) {
-      const double q = 0.5 * s->S[i * NY + 2 * NA + j], v = s->S[(NA + i) * NY + 2 * NA + j] / dt;
-      s->C[r * NWP + W_U + j] += q - v;
-      s->C[(W_U + j) * NWP + r] += q - v;
-      if (i < ND) {
-        s->Z[i * NWP + W_U + j] += q + v;
-      } else {
-        s->C[(W_NEXT + r - ND) * NWP + W_U + j] += q + v;
-        s->C[(W_U + j) * NWP + W_NEXT + r - ND] += q + v;
-      }
-    }
-  }
-  for (int i = 0; i < NU; i++) {
-    for (int j = 0; j < NU; j++) {
-      s->C[(W_U + i) * NWP + W_U + j] += s->S[(2 * NA + i) * NY + 2 * NA + j];
-    }
-  }
-  if (NC > 0) {
-    for (int i = 0; i < NQ; i++) {
-      for (int j = 0; j < NQ; j++) {
-        s->C[i * NWP + j] -= s->H3[i * NQ + j];
-      }
-    }
-    for (int i = 0; i < ND; i++) {
-      for (int j = 0; j < ND; j++) {
-        s->H22[i * ND + j] += s->H2[i * NQ + j];
-      }
-      for (int k = 0; k < NK; k++) {
-        s->Z[i * NWP + W_NEXT + k] += s->H2[i * NQ + ND + k];
-      }
-    }
-    for (int i = 0; i < NK; i++) {
-      for (int k = 0; k < NK; k++) {
-        s->C[(W_NEXT + i) * NWP + W_NEXT + k] += s->H2[(ND + i) * NQ + ND + k];
-      }
-    }
-    for (int c = 0; c < NC; c++) {
-      for (int j = 0; j < NQ; j++) {
-        s->Z[(ND + c) * NWP + j] -= s->J3[c * NQ + j];
-      }
-    }
-  }
-}
-
-static void write_curvature(const workspace *s, double *xx, double *xu, double *uu) {
-  memset(xx, 0, sizeof(double) * NX * NX);
-  memset(xu, 0, sizeof(double) * NX * NV);
-  for (int i = 0; i < NW; i++) {
-    double mean[NW];
-    for (int j = 0; j < NW; j++) {
-      mean[j] = 0.5 * (s->C[i * NWP + j] + s->C[j * NWP + i]);
-    }
-    if (i < W_U) {
-      memcpy(xx + i * NX, mean, W_U * sizeof(double));
-      memcpy(xu + i * NV, mean + W_U, NV * sizeof(double));
-    } else {
-      memcpy(uu + (i - W_U) * NV, mean + W_U, NV * sizeof(double));
-    }
-  }
-}
+#include "segment_second.h"
 
 /* eta^T D^2 f: xx (NX x NX), xu (NX x NV), uu (NV x NV). */
 SM_EXPORT int sm_curvature(void *work, const double *par, double dt, const double *x, const double *u,
@@ -556,12 +69,65 @@ SM_EXPORT int sm_curvature(void *work, const double *par, double dt, const doubl
   if (status != SM_OK) {
     return status;
   }
-  adjoint(s, eta, mu);
+  adjoint(s, eta, NULL, mu);
   evaluate_contractions(s, &a, eta, mu);
   assemble(s, dt);
-  sm_multiply_add(s->Z, 0.5, s->H22, ND, 1, s->D, ND, ND, NWP);
-  sm_multiply_add(s->C, 2.0, s->D, 1, NWP, s->Z, NW, NZ, NWP);
+  congruence(s);
   write_curvature(s, xx, xu, uu);
+  return SM_OK;
+}
+#endif
+
+#ifdef SM_EXTENDED
+#include "segment_extended.h"
+
+#define SM_SENSITIVITY
+#define SM_SECOND_SENSITIVITY
+
+/* The step with Y = dx2/d(x, u, dt) (NX x NS) and M = d(multipliers)/d(x, u, dt) (NC x NS). */
+SM_EXPORT int sm_sensitivity(void *work, const double *par, double dt, const double *x, const double *u,
+                             const double *guess, double *x2, double *multipliers, double *Y, double *M, double *info) {
+  workspace *s = work;
+  const arguments a = {par, x, u, dt};
+  int status = solve(s, &a, guess, info);
+  if (status == SM_OK) {
+    status = differentiate(s, &a);
+  }
+  if (status == SM_OK) {
+    evaluate_pull(s, &a);
+    write_multipliers(s, &a, multipliers);
+    write_sensitivity(s, &a, Y, M);
+    next_state(s, &a, x2);
+  }
+  return status;
+}
+
+/* Second derivatives H (NS x NS) of eta . x2 + nu . multipliers in (x, u, dt). */
+SM_EXPORT int sm_second_sensitivity(void *work, const double *par, double dt, const double *x, const double *u,
+                                    const double *guess, const double *eta, const double *nu, double *H, double *info) {
+  workspace *s = work;
+  const arguments a = {par, x, u, dt};
+  double mu[NZ], seed[AT_LEAST_ONE(NC)];
+  if (!all_finite(eta, NX) || !all_finite(nu, NC)) {
+    info[0] = info[1] = 0.0;
+    return SM_NOT_FINITE;
+  }
+  int status = solve(s, &a, guess, info);
+  if (status == SM_OK) {
+    status = differentiate(s, &a);
+  }
+  if (status != SM_OK) {
+    return status;
+  }
+  evaluate_pull(s, &a);
+  seed_forces(s, dt, nu, seed);
+  adjoint(s, eta, seed, mu);
+  evaluate_contractions(s, &a, eta, mu);
+  assemble(s, dt);
+  assemble_length(s, dt, eta, mu);
+  assemble_forces(s, &a, nu);
+  congruence(s);
+  write_second(s, H);
   return SM_OK;
 }
 #endif

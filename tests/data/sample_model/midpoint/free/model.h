@@ -6,6 +6,7 @@
 #define NC 0
 #define NA 1
 #define ACTIVE {0}
+#define FORCES_LEFT 0.5
 #define SM_SCRATCH 0
 void sm_first_0(const double *const *in, double *const *out, double *w);
 static void sm_first(const double *const *in, double *const *out, double *w) {

@@ -6,6 +6,7 @@
 #define NC 1
 #define NA 3
 #define ACTIVE {0, 1, 3}
+#define FORCES_LEFT 0.5
 #define SM_SCRATCH 0
 #define SM_CURVATURE 1
 void sm_first_0(const double *const *in, double *const *out, double *w);

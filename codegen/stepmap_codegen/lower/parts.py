@@ -1,0 +1,84 @@
+"""The parts a controller is put together from, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import casadi as ca
+
+from stepmap.mechanics.quantity import Coordinate, Input
+from stepmap.steps.mechanical import MechanicalStep
+from stepmap_codegen.lower.blocks import Named, Sketch, identifier
+from stepmap_codegen.lower.plant import Noise
+from stepmap_codegen.lower.step import LoweredStep, lower_step
+from stepmap_codegen.model.program import Field
+
+
+@dataclass(frozen=True, eq=False)
+class FilterParts:
+    """A filter: what it keeps besides the estimate, its updates channel by channel, and its part of the prediction.
+
+    What it keeps are entries of the covariance: fields with the role COVARIANCE and their place in P. They start as
+    [noise] says, and their diagonal tells the supervisor how uncertain the estimate is.
+    ``health`` names two fields per channel, its innovation e and the variance s of it. The mean of e²/s over the
+    channels that were accepted, the normalized innovation, is the figure that the supervisor reads.
+    """
+
+    fields: tuple[Field, ...]
+    memory: Named  # these fields as symbols, which all blocks may read
+    updates: tuple[Sketch, ...]  # one per channel
+    predicted: Named  # these fields after a step
+    health: tuple[tuple[str, str], ...]
+
+
+class Model:
+    """A step map and its sensors as expressions: what filter, projection, law and prediction are made of."""
+
+    def __init__(self, step: MechanicalStep, newton: int) -> None:
+        self.step, self.system = step, step.system
+        self.map: LoweredStep = lower_step(step, newton)
+        self.x, self.u, self.layout = self.map.x, self.map.u, step.layout
+        self.nx, self.ndx, self.nu, self.nz = step.nx, step.ndx, step.nu, len(self.system.sensor_channels)
+        e, nq = self.system.expressions, step.nd + step.nk
+        readings = ca.Function("readings", [e.q, e.parameters], [e.readings, ca.jacobian(e.readings, e.q)])
+        self.h, slope = readings(self.x[:nq], ca.DM(self.system.parameter_values))
+        self.H = ca.sparsify(ca.horzcat(slope, ca.SX(self.nz, self.ndx - nq)))  # in the tangent space
+
+    @cached_property
+    def channels(self) -> list[str]:
+        """Names of the sensor channels in C."""
+        return [identifier(name) for name, _ in self.system.sensor_channels]
+
+    @cached_property
+    def x_fields(self) -> list[str]:
+        return [f"x_{identifier(name)}" for name in self.layout.names]
+
+    @cached_property
+    def u_fields(self) -> list[str]:
+        return [f"u_{identifier(name)}" for name in self.step.input_names]
+
+    @property
+    def estimate(self) -> Named:
+        """The fields of the estimate as symbols."""
+        return [(field, self.x[i]) for i, field in enumerate(self.x_fields)]
+
+    @cached_property
+    def declared(self) -> list[Input | Coordinate]:
+        """What declares unit and limits of each input."""
+        return [*self.system.inputs, *self.system.kinematic]
+
+    def limits(self, i: int) -> tuple[float | None, float | None]:
+        """Limits of input i; those of a kinematic coordinate hold for an input that is its next value."""
+        d = self.declared[i]
+        bounded = isinstance(d, Input) or self.map.sets(i) is not None
+        return (d.low, d.high) if bounded else (None, None)
+
+    def input_unit(self, i: int) -> str:
+        d = self.declared[i]
+        return d.unit if isinstance(d, Input) or self.map.sets(i) is not None else f"{d.unit}/s²"
+
+
+LowerFilter: TypeAlias = Callable[[Model, Noise, float | None], FilterParts]

@@ -1,0 +1,95 @@
+"""What filters ask of a step map besides its steps: readings of its sensors, and how they change with the state."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.mechanics.system import System
+from stepmap.steps.layout import Layout
+from stepmap.steps.protocol import StepMap
+
+
+class MeasurementModel(Protocol):
+    """Sensors of a step map. A map of one's own has these three itself; a mechanism's come from its system.
+
+    A model may also have ``project(x)``: states moved onto what binds them, such as constraints.
+    """
+
+    @property
+    def sensor_channels(self) -> tuple[tuple[str, str], ...]:
+        """(name, unit) of every channel."""
+
+    def readings(self, x: ArrayLike) -> Array:
+        """What the sensors read at states (..., nx), one number per channel."""
+
+    def readings_slope(self, x: ArrayLike) -> Array:
+        """Derivatives (..., channel, n) of the readings in the first n tangent dimensions; in the others they are 0."""
+
+
+class MechanicalMap(StepMap, Protocol):
+    """A step map that knows its mechanism."""
+
+    @property
+    def system(self) -> System: ...
+
+
+class OwnSensors(StepMap, MeasurementModel, Protocol):
+    """A step map that has a measurement model of its own."""
+
+
+MeasuredMap = MechanicalMap | OwnSensors
+
+
+class MechanicalReadings:
+    """The sensors of a mechanism on the states of its step map, and its constraints."""
+
+    def __init__(self, system: System, layout: Layout) -> None:
+        if not layout.plain:
+            raise ModelError(
+                f"step: states of {system.name!r} are no plain vectors; give the step map readings(x) and "
+                "readings_slope(x) in the tangent space"
+            )
+        self.system, self.layout = system, layout
+
+    @property
+    def sensor_channels(self) -> tuple[tuple[str, str], ...]:
+        return self.system.sensor_channels
+
+    def readings(self, x: ArrayLike) -> Array:
+        return self.system.readings(self.layout.pose(x))
+
+    def readings_slope(self, x: ArrayLike) -> Array:
+        return self.system.readings_slope(self.layout.pose(x))
+
+    def project(self, x: ArrayLike, *, turns: int = 2) -> Array:
+        """x with its dynamic coordinates moved onto the constraints by the least change; all else stays."""
+        if not self.system.constraints:
+            return np.asarray(x, dtype=float)
+        out = np.array(x, dtype=float)
+        moving, nd = self.layout["q"], len(self.system.dynamic)
+        for _ in range(turns):
+            pose = self.layout.pose(out)
+            h, J = self.system.residuals(pose), self.system.residuals_slope(pose)[..., :nd]
+            out[..., moving] -= np.einsum("...ij,...j->...i", np.linalg.pinv(J), h)
+        return out
+
+
+def measurement_model(step: Any) -> MeasurementModel:
+    """The measurement model of a step map: its own, or that of its mechanism."""
+    if hasattr(step, "readings") and hasattr(step, "readings_slope"):
+        model: MeasurementModel = step
+        return model
+    system = getattr(step, "system", None)
+    if not isinstance(system, System):
+        raise ModelError(
+            f"step: expected a step map of a mechanism, or one with sensor_channels, readings(x) and "
+            f"readings_slope(x), got {type(step).__name__}"
+        )
+    if not system.sensor_channels:
+        raise ModelError(f"system {system.name!r} has no sensor; add a marker or an encoder to it")
+    return MechanicalReadings(system, step.layout)

@@ -1,0 +1,90 @@
+"""Plans on disk: one .npz with the arrays and a manifest that says what they are, written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepmap.archives import UNREADABLE, read_arrays
+from stepmap.arrays import Array
+from stepmap.errors import DamagedError, ModelError
+from stepmap.files import write_whole
+from stepmap.steps.protocol import Event, Trajectory
+
+FORMAT = "stepmap-plan-1"
+MANIFEST = "manifest"
+ARRAYS = ("t", "x", "u", "gains", "x_ref", "u_ref")
+LARGEST_MANIFEST = 4 * 1024 * 1024  # bytes
+
+
+def pack(arrays: Mapping[str, Array], manifest: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> bytes:
+    """The content of a plan's file; ``more`` are arrays beside those of the plan."""
+    text = json.dumps({"format": FORMAT, **manifest}, allow_nan=False, ensure_ascii=False)
+    out = io.BytesIO()
+    content: dict[str, Any] = {**arrays, **(more or {}), MANIFEST: np.frombuffer(text.encode(), dtype=np.uint8)}
+    np.savez(out, **content)
+    return out.getvalue()
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a plan's file, whole or not at all."""
+    write_whole(path, content)
+
+
+def read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays and manifest of a plan's file; files from before manifests have an empty one.
+
+    Raises DamagedError where it is damaged, or ModelError where it is something else.
+    """
+    manifest = _manifest(path)
+    arrays = dict(read_arrays(path, (*ARRAYS, "multipliers") if manifest.get("forces") else ARRAYS))
+    for name, values in arrays.items():
+        if values.dtype != np.float64 or not np.isfinite(values).all():
+            raise DamagedError(f"{path}: {name} is not made of finite numbers")
+    return arrays, manifest
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, *UNREADABLE) as error:
+        raise DamagedError(f"{path}: it is no archive of arrays: {error}") from None
+    missing = [name for name in ARRAYS if f"{name}.npy" not in names]
+    if missing:
+        raise ModelError(f"{path}: it is no plan; it has no {', '.join(missing)}")
+    if f"{MANIFEST}.npy" not in names:
+        return {}
+    raw = read_arrays(path, (MANIFEST,), largest=LARGEST_MANIFEST)[MANIFEST]
+    try:
+        found = json.loads(raw.astype(np.uint8).tobytes().decode())
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{path}: its manifest cannot be read: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        told = found.get("format") if isinstance(found, dict) else None
+        raise ModelError(f"{path}: expected a plan of format {FORMAT}, got {told!r}")
+    return found
+
+
+def event_rows(events: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Events as plain data."""
+    return [event._asdict() for event in events]
+
+
+def events_from(rows: Any, path: Path) -> tuple[Event, ...]:
+    """Events from plain data."""
+    try:
+        return tuple(Event(**row) for row in rows)
+    except TypeError as error:
+        raise DamagedError(f"{path}: its events cannot be read: {error}") from None
+
+
+def trajectory_of(arrays: Mapping[str, Array], events: tuple[Event, ...] = ()) -> Trajectory:
+    """The plan's trajectory."""
+    return Trajectory(arrays["t"], arrays["x"], arrays["u"], arrays.get("multipliers"), events)

@@ -1,0 +1,81 @@
+"""Soft limits on states and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.optimal.cost import SoftLimit
+from stepmap.optimal.terms.term import BoundTerm, Expanded, Part
+from stepmap.steps.protocol import StepMap, Trajectory
+from stepmap.text import did_you_mean
+
+
+@dataclass(frozen=True)
+class Limits:
+    """½ Σ weight · (excess over high or below low)² of states and inputs, at all times.
+
+    ``bounds`` are (low, high) by name, None where there is none; or SoftLimits, which have weights of their own.
+    """
+
+    bounds: Mapping[str, tuple[float | None, float | None]] | Sequence[SoftLimit]
+    weight: float = 1.0
+
+    @staticmethod
+    def example(step: StepMap, steps: int) -> Limits:
+        """One on a state and one on an input."""
+        return Limits({step.layout.names[0]: (-0.1, 0.1), step.input_names[-1]: (None, 0.05)}, weight=4.0)
+
+    def on(self, step: StepMap) -> BoundTerm:
+        if isinstance(self.bounds, Mapping):
+            limits = [self._named(step, name, *pair) for name, pair in self.bounds.items()]
+        else:
+            limits = list(self.bounds)
+        for limit in limits:
+            size = step.nu if limit.of_input else step.nx
+            if not 0 <= limit.index < size:
+                raise ModelError(f"SoftLimit: index {limit.index} is outside 0 … {size - 1}")
+        return _Bound(step, limits)
+
+    def _named(self, step: StepMap, name: str, low: float | None, high: float | None) -> SoftLimit:
+        states, inputs = list(step.layout.names), list(step.input_names)
+        if name not in states and name not in inputs:
+            near = did_you_mean(name, [*states, *inputs])
+            raise ModelError(
+                f"bounds: no state or input is called {name!r}; {near}there are {', '.join(states + inputs)}"
+            )
+        index = states.index(name) if name in states else inputs.index(name)
+        bounds = -np.inf if low is None else low, np.inf if high is None else high
+        return SoftLimit(index, *bounds, weight=self.weight, of_input=name not in states)
+
+
+class _Bound:
+    def __init__(self, step: StepMap, limits: Sequence[SoftLimit]) -> None:
+        tangent, stored = list(step.layout.tangent_names), step.layout.names
+        self.limits: list[tuple[SoftLimit, Array]] = []
+        for limit in limits:
+            if not limit.of_input and stored[limit.index] not in tangent:
+                raise ModelError(f"bounds: {stored[limit.index]} is no number by itself but a part of a rotation")
+            at = step.ndx + limit.index if limit.of_input else tangent.index(stored[limit.index])
+            self.limits.append((limit, np.array([at])))
+
+    def value(self, trajectory: Trajectory) -> float:
+        return sum(0.5 * limit.weight * float(np.sum(_excess(limit, trajectory) ** 2)) for limit, _ in self.limits)
+
+    def expand(self, trajectory: Trajectory) -> Expanded:
+        running, end = [], []
+        for limit, at in self.limits:
+            excess = _excess(limit, trajectory)[:, None]
+            slope, bend = limit.weight * excess, limit.weight * (excess != 0)[..., None].astype(float)
+            running.append(Part(at, slope[: trajectory.steps], bend[: trajectory.steps]))
+            if not limit.of_input:
+                end.append(Part(at, slope[-1:], bend[-1:]))
+        return Expanded(tuple(running), tuple(end))
+
+
+def _excess(limit: SoftLimit, trajectory: Trajectory) -> Array:
+    return limit.excess((trajectory.u if limit.of_input else trajectory.x)[:, limit.index])

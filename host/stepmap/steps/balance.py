@@ -1,0 +1,85 @@
+"""Static balance of a mechanism: a pose that all forces together leave where it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError
+from stepmap.mechanics.system import System
+from stepmap.steps.kernels.implicit import call
+from stepmap.steps.midpoint_functions import ModelFunctions
+
+
+def balanced(system: System, functions: ModelFunctions, q: Array, force: Array, iterations: int) -> Array:
+    """q̄ near the given one where L_q + F − D_q hᵀ lam = 0 and h = 0; kinematic coordinates stay.
+
+    Newton's method, its steps shortened until the residual falls.
+    """
+    balance = _Balance(system, functions, force)
+    lam = balance.start(q)
+    residual, jacobian = balance.evaluate(q, lam)
+    size = float(np.linalg.norm(residual))
+    for _ in range(iterations):
+        if size <= 1e-13 * balance.scale(q, lam):
+            return q
+        try:
+            dz = np.linalg.solve(jacobian, -residual)
+        except np.linalg.LinAlgError:
+            dz = np.linalg.lstsq(jacobian, -residual, rcond=None)[0]
+        fraction = 1.0
+        while fraction > 1e-6:
+            trial_q, trial_lam = balance.moved(q, lam, fraction * dz)
+            residual, jacobian = balance.evaluate(trial_q, trial_lam)
+            if np.linalg.norm(residual) < size:
+                break
+            fraction /= 2
+        else:
+            break
+        q, lam, size = trial_q, trial_lam, float(np.linalg.norm(residual))
+    if size <= 1e-10 * balance.scale(q, lam):
+        return q
+    raise ConvergenceError(
+        f"no equilibrium of {system.name!r} near the given pose; start closer to one, or hold it with a force",
+        iterations=iterations,
+        residual=size,
+        x=q,
+    )
+
+
+class _Balance:
+    """The equations in (q, lam)."""
+
+    def __init__(self, system: System, functions: ModelFunctions, force: Array) -> None:
+        self.functions, self.force, self.par = functions, force, system.parameter_values
+        self.nd, self.nc = len(system.dynamic), len(system.constraint_names)
+
+    def start(self, q: Array) -> Array:
+        """The multipliers that balance best at the guess."""
+        residual, jacobian = self.evaluate(q, np.zeros(self.nc))
+        return np.linalg.lstsq(jacobian[: self.nd, self.nd :], -residual[: self.nd], rcond=None)[0]
+
+    def evaluate(self, q: Array, lam: Array) -> tuple[Array, Array]:
+        f, nd, nc = self.functions, self.nd, self.nc
+        names = [name for name, _ in f.second.outputs]
+        out = dict(zip(names, call(f.second, q, np.zeros_like(q), self.force, self.par), strict=True))
+        balance, slope = (out["Lq"] + out["F"])[:, 0], (out["Lqq"] + out["Fq"])[:, :nd]
+        if not nc:
+            return balance, slope
+        h, jacobian = call(f.con, q, self.par)
+        bend = call(f.con2, q, self.par, lam)[0][:nd, :nd]
+        jacobian = jacobian[:, :nd]
+        matrix = np.block([[slope - bend, -jacobian.T], [jacobian, np.zeros((nc, nc))]])
+        return np.concatenate([balance - jacobian.T @ lam, h[:, 0]]), matrix
+
+    def moved(self, q: Array, lam: Array, dz: Array) -> tuple[Array, Array]:
+        nd = self.nd
+        return np.concatenate([q[:nd] + dz[:nd], q[nd:]]), lam + dz[nd:]
+
+    def scale(self, q: Array, lam: Array) -> float:
+        return (
+            1.0
+            + float(np.abs(lam).max(initial=0.0))
+            + float(np.abs(self.force).max(initial=0.0))
+            + float(np.abs(q).max())
+        )

@@ -1,0 +1,308 @@
+"""Kernels: the arithmetic of a step map behind one small interface, compiled or evaluated."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import warnings
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ToolchainError
+from stepmap.graph import compiler, library
+from stepmap.graph.library import Order
+from stepmap.steps.kernels.info import Info
+from stepmap.steps.kernels.shares import alone, shared
+
+_NOTHING = ctypes.c_double()  # what pointers to empty arrays point to
+
+
+class Kernel(Protocol):
+    """Raw arithmetic on arrays that were checked before; outputs are meaningless unless status is OK.
+
+    ``dt`` of whole trajectories has one length for all steps, or one per step.
+    """
+
+    def step(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array]: ...
+    def linearize(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array, Array]: ...
+    def curvature(self, par: Array, dt: float, x: Array, u: Array, z: Array) -> tuple[Info, Array, Array, Array]: ...
+    def rollout(self, par: Array, dt: Array, x0: Array, U: Array) -> tuple[Info, Array, Array]: ...
+    def rollout_many(self, par: Array, dt: Array, X0: Array, U: Array) -> tuple[Info, Array, Array, Array]: ...
+    def project(
+        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array
+    ) -> tuple[Info, Array, Array, Array]: ...
+    def linearize_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array]: ...
+    def curvature_all(
+        self, par: Array, dt: Array, X: Array, U: Array, Z: Array
+    ) -> tuple[Info, Array, Array, Array]: ...
+    def sensitivity_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array, Array]: ...
+    def second_sensitivity_all(
+        self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
+    ) -> tuple[Info, Array]: ...
+
+
+def choose(
+    recipe: library.Recipe,
+    sizes: tuple[int, int, int, int],
+    evaluated: Callable[[], Kernel],
+    sensitivities: tuple[Order, Order],
+) -> Kernel:
+    """The compiled kernel; without a C compiler the one on CasADi's evaluator, after saying so once."""
+    kernel = CompiledKernel(recipe, sizes, evaluated, sensitivities)
+    try:
+        _ = kernel.first
+    except ToolchainError:
+        return _without_compiler(evaluated)
+    return kernel
+
+
+def _without_compiler(evaluated: Callable[[], Kernel]) -> Kernel:
+    """The evaluated kernel where there is no compiler; called while a ToolchainError is handled."""
+    if compiler.find() is not None:
+        raise  # it was found and failed: that error goes on
+    say_once()
+    return evaluated()
+
+
+@cache
+def say_once() -> None:
+    """Warns that there is no compiler, once per process."""
+    warnings.warn(
+        f"no C compiler found: models run through CasADi's evaluator, some hundred times slower. {compiler.REMEDY}",
+        stacklevel=6,
+    )
+
+
+class CompiledKernel:
+    """A model's shared libraries. Workspaces belong to threads, so a kernel may be shared between them.
+
+    ``sizes`` are nx, ndx, nu and nc; ``sensitivities`` are the orders of the libraries that have first and second
+    derivatives in dt.
+    """
+
+    def __init__(
+        self,
+        recipe: library.Recipe,
+        sizes: tuple[int, int, int, int],
+        evaluated: Callable[[], Kernel] | None = None,
+        sensitivities: tuple[Order, Order] = (Order.EXTENDED, Order.EXTENDED),
+    ) -> None:
+        self.recipe, self.evaluated = recipe, evaluated
+        self.sensitivities = tuple(order.value for order in sensitivities)  # names of libraries
+        self.nx, self.ndx, self.nu, self.nc = sizes
+        self._local = threading.local()
+
+    @cached_property
+    def first(self) -> ctypes.CDLL:
+        return _declare(library.load(self.recipe, Order.FIRST))
+
+    @cached_property
+    def second(self) -> ctypes.CDLL:
+        """Built when second derivatives are first asked for: they are three quarters of the code."""
+        return _declare(library.load(self.recipe, Order.SECOND))
+
+    @cached_property
+    def extended(self) -> ctypes.CDLL:
+        return _declare(library.load(self.recipe, Order.EXTENDED))
+
+    def _substitute(self, name: str) -> Kernel | None:
+        """Stands in for a library that was never built where there is no compiler any more."""
+        if name in self.__dict__:
+            return None
+        try:
+            getattr(self, name)
+        except ToolchainError:
+            if self.evaluated is None:
+                raise
+            return _without_compiler(self.evaluated)
+        return None
+
+    def _workspace(self, name: str) -> int:
+        """Address of this thread's cleared workspace for a library."""
+        try:
+            return getattr(self._local, name)  # type: ignore[no-any-return]
+        except AttributeError:
+            memory = np.zeros(getattr(self, name).sm_workspace_bytes() // 8 + 1)
+            setattr(self._local, name + "_memory", memory)
+            setattr(self._local, name, memory.ctypes.data)
+            return memory.ctypes.data
+
+    # one step ---------------------------------------------------------------------------------------------------
+
+    def step(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array]:
+        nx, end = self.nx, self.nx + self.nc
+        out = np.empty(end + 2)  # x, multipliers, info: finding one address instead of three
+        at = _address(out)
+        status = self.first.sm_step(
+            self._workspace("first"), _at(par), dt, _at(x), _at(u), at, at + 8 * nx, at + 8 * end
+        )
+        return Info(status, int(out[end]), out[end + 1]), out[:nx], out[nx:end]
+
+    def linearize(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array, Array]:
+        ndx = self.ndx
+        out, A, B, info = np.empty(self.nx), np.empty((ndx, ndx)), np.empty((ndx, self.nu)), np.zeros(3)
+        status = self.first.sm_linearize(
+            self._workspace("first"), _at(par), dt, _at(x), _at(u), None, _at(out), _at(A), _at(B), _at(info)
+        )
+        return Info(status, int(info[0]), info[1]), out, A, B
+
+    def curvature(self, par: Array, dt: float, x: Array, u: Array, z: Array) -> tuple[Info, Array, Array, Array]:
+        other = self._substitute("second")
+        if other is not None:
+            return other.curvature(par, dt, x, u, z)
+        ndx, nu = self.ndx, self.nu
+        xx, xu, uu, info = np.empty((ndx, ndx)), np.empty((ndx, nu)), np.empty((nu, nu)), np.zeros(3)
+        work, outputs = self._workspace("second"), (_at(xx), _at(xu), _at(uu), _at(info))
+        status = self.second.sm_curvature(work, _at(par), dt, _at(x), _at(u), None, _at(z), *outputs)
+        return Info(status, int(info[0]), info[1]), xx, xu, uu
+
+    # trajectories -----------------------------------------------------------------------------------------------
+
+    def rollout(self, par: Array, dt: Array, x0: Array, U: Array) -> tuple[Info, Array, Array]:
+        n = len(U)
+        X, multipliers, info = np.empty((n + 1, self.nx)), np.empty((n, self.nc)), np.zeros(3)
+        X[0] = x0
+        status = self.first.sm_rollout(
+            self._workspace("first"), _at(par), *_lengths(dt), n, _at(U), _at(X), _at(multipliers), _at(info)
+        )
+        return _info(status, info), X, multipliers
+
+    def rollout_many(self, par: Array, dt: Array, X0: Array, U: Array) -> tuple[Info, Array, Array, Array]:
+        m, n = len(X0), U.shape[-2]
+        X, multipliers = np.empty((m, n + 1, self.nx)), np.empty((m, n, self.nc))
+        done = np.empty(m, dtype=np.intc)
+        X[:, 0] = X0
+        apart = 0 if U.ndim == 2 else n * self.nu
+
+        def share(begin: int, end: int) -> Info:
+            info = np.zeros(4)
+            inputs = U if U.ndim == 2 else U[begin:end]
+            outputs = (_at(X[begin:end]), _at(multipliers[begin:end]), done[begin:end].ctypes.data, _at(info))
+            status = self.first.sm_rollout_many(
+                self._workspace("first"), _at(par), *_lengths(dt), end - begin, n, apart, _at(inputs), *outputs
+            )
+            return _info(status, info)._replace(start=begin + int(info[3]))
+
+        return shared(share, m, n * self.nx), X, multipliers, done
+
+    def project(
+        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array
+    ) -> tuple[Info, Array, Array, Array]:
+        n = len(U)
+        states, inputs, multipliers = np.empty((n + 1, self.nx)), np.empty((n, self.nu)), np.empty((n, self.nc))
+        states[0] = x0
+        info = np.zeros(3)
+        outputs = (_at(states), _at(inputs), _at(multipliers), _at(info))
+        work = self._workspace("first")
+        status = self.first.sm_project(work, _at(par), *_lengths(dt), n, _at(X), _at(U), _at(K), *outputs)
+        return _info(status, info), states, inputs, multipliers
+
+    def linearize_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array]:
+        n, ndx, nu = len(U), self.ndx, self.nu
+        out = np.empty((n, self.nx)), np.empty((n, ndx, ndx)), np.empty((n, ndx, nu))
+        return self._points("first", "sm_linearize_all", par, dt, (X, U, guess), out), *out
+
+    def curvature_all(self, par: Array, dt: Array, X: Array, U: Array, Z: Array) -> tuple[Info, Array, Array, Array]:
+        other = self._substitute("second")
+        if other is not None:
+            return other.curvature_all(par, dt, X, U, Z)
+        n, ndx, nu = len(U), self.ndx, self.nu
+        out = np.empty((n, ndx, ndx)), np.empty((n, ndx, nu)), np.empty((n, nu, nu))
+        return self._points("second", "sm_curvature_all", par, dt, (X, U, Z), out), *out
+
+    def sensitivity_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array, Array]:
+        other = self._substitute(self.sensitivities[0])
+        if other is not None:
+            return other.sensitivity_all(par, dt, X, U, guess)
+        n, ns = len(U), self.ndx + self.nu + 1
+        out = np.empty((n, self.nx)), np.empty((n, self.nc)), np.empty((n, self.ndx, ns)), np.empty((n, self.nc, ns))
+        return self._points(self.sensitivities[0], "sm_sensitivity_all", par, dt, (X, U, guess), out), *out
+
+    def second_sensitivity_all(
+        self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
+    ) -> tuple[Info, Array]:
+        other = self._substitute(self.sensitivities[1])
+        if other is not None:
+            return other.second_sensitivity_all(par, dt, X, U, Z, N)
+        ns = self.ndx + self.nu + 1
+        out = (np.empty((len(U), ns, ns)),)
+        return self._points(self.sensitivities[1], "sm_second_sensitivity_all", par, dt, (X, U, Z, N), out), *out
+
+    def _points(
+        self, of: str, name: str, par: Array, dt: Array, given: tuple[Array | None, ...], out: tuple[Array, ...]
+    ) -> Info:
+        """Calls a function on all points, in shares side by side; each share has a workspace of its own."""
+        function = getattr(getattr(self, of), name)
+        points, work = len(out[0]), self.ndx * (self.ndx + self.nu)
+        if alone(points, work):  # without what shares cost: filters ask for one point at a time
+            info = np.zeros(3)
+            arrays = [None if part is None else _address(part) for part in given + out]
+            return _info(function(self._workspace(of), _at(par), *_lengths(dt), points, *arrays, _at(info)), info)
+
+        def share(begin: int, end: int) -> Info:
+            info = np.zeros(3)
+            arrays = [None if part is None else _at(part[begin:end]) for part in (*given, *out)]
+            lengths = dt if len(dt) == 1 else dt[begin:end]
+            status = function(self._workspace(of), _at(par), *_lengths(lengths), end - begin, *arrays, _at(info))
+            found = _info(status, info)
+            return found._replace(step=begin + found.step)
+
+        return shared(share, points, work)
+
+
+def _info(status: int, info: Array) -> Info:
+    return Info(status, int(info[0]), info[1], int(info[2]))
+
+
+def _lengths(dt: Array) -> tuple[int | None, int]:
+    """Where lengths of steps are, and how far apart: 0 where all steps have the same."""
+    return _at(dt), int(len(dt) > 1)
+
+
+def _at(array: Array | None) -> int | None:
+    return None if array is None else _address(array)
+
+
+def _address(array: Array) -> int:
+    """Where the array is. from_buffer takes a third of the time of array.ctypes.data, but no empty or read-only one."""
+    if not array.size:
+        return ctypes.addressof(_NOTHING)
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except TypeError:
+        return array.ctypes.data
+
+
+def _declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    pointer, real, size = ctypes.c_void_p, ctypes.c_double, ctypes.c_int
+    head: list[Any] = [pointer, pointer, real]
+    many: list[Any] = [pointer, pointer, pointer, size, size]
+    signatures: dict[str, list[Any]] = {
+        "sm_step": [*head, *[pointer] * 5],
+        "sm_linearize": [*head, *[pointer] * 7],
+        "sm_curvature": [*head, *[pointer] * 8],
+        "sm_rollout": [*many, *[pointer] * 4],
+        "sm_rollout_many": [*many, size, ctypes.c_ssize_t, *[pointer] * 5],
+        "sm_project": [*many, *[pointer] * 7],
+        "sm_linearize_all": [*many, *[pointer] * 7],
+        "sm_curvature_all": [*many, *[pointer] * 7],
+        "sm_sensitivity_all": [*many, *[pointer] * 8],
+        "sm_second_sensitivity_all": [*many, *[pointer] * 6],
+    }
+    for name, arguments in signatures.items():
+        if hasattr(loaded, name):
+            getattr(loaded, name).argtypes = arguments
+    loaded.sm_workspace_bytes.restype = ctypes.c_size_t
+    return loaded

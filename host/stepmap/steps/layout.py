@@ -1,0 +1,134 @@
+"""The layout of a state: what stands where in x, how two states differ, and how a state is moved.
+
+x has nx stored numbers and ndx tangent dimensions. They are the same for plain vectors; a turning body stores a unit
+quaternion, four numbers, and turns in three dimensions. Derivatives, weights, covariances and gains live in the tangent
+space; only ``difference`` and ``retract`` lead from one to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.mechanics.system import System
+
+MOMENTUM_UNITS = {"m": "kg m/s", "rad": "kg m²/s"}
+
+
+class Layout:
+    """The layout of a plain vector: parts by name, each with the names and units of its entries."""
+
+    def __init__(self, parts: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+        self.parts = {name: tuple(entries) for name, entries in parts.items()}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the stored numbers."""
+        return tuple(name for part in self.parts.values() for name, _ in part)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Units of the stored numbers; empty where there is none."""
+        return tuple(unit for part in self.parts.values() for _, unit in part)
+
+    @property
+    def tangent_names(self) -> tuple[str, ...]:
+        """Names of the tangent dimensions."""
+        return self.names
+
+    @property
+    def nx(self) -> int:
+        """Stored numbers."""
+        return len(self.names)
+
+    @property
+    def ndx(self) -> int:
+        """Tangent dimensions."""
+        return self.nx
+
+    @property
+    def plain(self) -> bool:
+        """Whether ``difference`` is subtraction and ``retract`` addition."""
+        return type(self).difference is Layout.difference and type(self).retract is Layout.retract
+
+    @cached_property
+    def slices(self) -> Mapping[str, slice]:
+        """Where each part stands in x."""
+        places, at = {}, 0
+        for name, part in self.parts.items():
+            places[name] = slice(at, at + len(part))
+            at += len(part)
+        return places
+
+    def __getitem__(self, part: str) -> slice:
+        """Where a part stands in x: ``x[..., layout["q"]]``."""
+        try:
+            return self.slices[part]
+        except KeyError:
+            raise ModelError(f"layout: no part is called {part!r}; there are {', '.join(self.parts)}") from None
+
+    @property
+    def tangent_slices(self) -> Mapping[str, slice]:
+        """Where each part stands in dx."""
+        return self.slices
+
+    def pose(self, x: ArrayLike) -> Array:
+        """What sensors see and constraints bind, of one state or many; without a mechanism, x itself."""
+        return np.asarray(x, dtype=float)
+
+    def hold(self, x: ArrayLike, forces: ArrayLike | None = None) -> Array:
+        """The input that holds what inputs move directly at x, with the given forces."""
+        raise ModelError(f"{type(self).__name__} does not tell which input holds a state")
+
+    def difference(self, a: ArrayLike, b: ArrayLike) -> Array:
+        """The tangent vector (..., ndx) that leads from a to b: ``retract(a, difference(a, b))`` is b."""
+        out: Array = np.asarray(b, dtype=float) - np.asarray(a, dtype=float)
+        return out
+
+    def retract(self, x: ArrayLike, dx: ArrayLike) -> Array:
+        """The state (..., nx) reached from x along a tangent vector dx."""
+        out: Array = np.asarray(x, dtype=float) + np.asarray(dx, dtype=float)
+        return out
+
+    def normalize(self, x: ArrayLike) -> Array:
+        """x on its manifold; rounding may have led it off."""
+        return np.asarray(x, dtype=float)
+
+
+class MechanicalLayout(Layout):
+    """The layout of a mechanism's state: q̄ = [q, rho] comes first, what moves it comes after."""
+
+    nd: int
+    nk: int
+    forces: int
+
+    def __init__(self, system: System, parts: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+        super().__init__(parts)
+        self.nd, self.nk, self.forces = len(system.dynamic), len(system.kinematic), len(system.inputs)
+
+    def pose(self, x: ArrayLike) -> Array:
+        """q̄ of one state or many, (..., nd + nk)."""
+        out: Array = np.asarray(x, dtype=float)[..., : self.nd + self.nk]
+        return out
+
+    def momentum(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
+        """What x stores of a velocity v̄ of the step that ended at q̄, dynamic part, for one or many, (..., nd)."""
+        raise NotImplementedError
+
+    def state(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
+        """x (..., nx) of the pose that the last step reached with a velocity."""
+        q, v = np.asarray(pose, dtype=float), np.asarray(velocity, dtype=float)
+        return np.concatenate([q, self.momentum(q, v), v[..., self.nd :]], axis=-1)
+
+
+def pose_entries(system: System) -> dict[str, list[tuple[str, str]]]:
+    """The parts q and rho of a layout."""
+    return {
+        "q": [(c.name, c.unit) for c in system.dynamic],
+        "rho": [(c.name, c.unit) for c in system.kinematic],
+    }

@@ -1,0 +1,31 @@
+#ifndef SM_MODEL_H
+#define SM_MODEL_H
+#define NX 2
+#define NDX 2
+#define NV 0
+#define NZ 1
+#define NC 0
+#define DECISIVE 1
+#define LINEAR 1
+#define SM_SCRATCH 0
+void sm_start_0(const double *const *in, double *const *out, double *w);
+static void sm_start(const double *const *in, double *const *out, double *w) {
+  sm_start_0(in, out, w);
+}
+void sm_newton_0(const double *const *in, double *const *out, double *w);
+static void sm_newton(const double *const *in, double *const *out, double *w) {
+  sm_newton_0(in, out, w);
+}
+void sm_output_0(const double *const *in, double *const *out, double *w);
+static void sm_output(const double *const *in, double *const *out, double *w) {
+  sm_output_0(in, out, w);
+}
+void sm_slopes_0(const double *const *in, double *const *out, double *w);
+static void sm_slopes(const double *const *in, double *const *out, double *w) {
+  sm_slopes_0(in, out, w);
+}
+void sm_difference_0(const double *const *in, double *const *out, double *w);
+static void sm_difference(const double *const *in, double *const *out, double *w) {
+  sm_difference_0(in, out, w);
+}
+#endif

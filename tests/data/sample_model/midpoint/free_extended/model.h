@@ -1,0 +1,49 @@
+#ifndef SM_MODEL_H
+#define SM_MODEL_H
+#define ND 1
+#define NK 0
+#define NU 0
+#define NC 0
+#define NA 1
+#define ACTIVE {0}
+#define FORCES_LEFT 0.5
+#define SM_SCRATCH 0
+#define SM_CURVATURE 1
+#define SM_EXTENDED 1
+void sm_first_0(const double *const *in, double *const *out, double *w);
+static void sm_first(const double *const *in, double *const *out, double *w) {
+  sm_first_0(in, out, w);
+}
+void sm_second_0(const double *const *in, double *const *out, double *w);
+static void sm_second(const double *const *in, double *const *out, double *w) {
+  sm_second_0(in, out, w);
+}
+void sm_con_0(const double *const *in, double *const *out, double *w);
+static void sm_con(const double *const *in, double *const *out, double *w) {
+  sm_con_0(in, out, w);
+}
+void sm_con2_0(const double *const *in, double *const *out, double *w);
+static void sm_con2(const double *const *in, double *const *out, double *w) {
+  sm_con2_0(in, out, w);
+}
+void sm_pull_0(const double *const *in, double *const *out, double *w);
+static void sm_pull(const double *const *in, double *const *out, double *w) {
+  sm_pull_0(in, out, w);
+}
+void sm_third_0(const double *const *in, double *const *out, double *w);
+static void sm_third(const double *const *in, double *const *out, double *w) {
+  sm_third_0(in, out, w);
+}
+void sm_con3_0(const double *const *in, double *const *out, double *w);
+static void sm_con3(const double *const *in, double *const *out, double *w) {
+  sm_con3_0(in, out, w);
+}
+void sm_pull1_0(const double *const *in, double *const *out, double *w);
+static void sm_pull1(const double *const *in, double *const *out, double *w) {
+  sm_pull1_0(in, out, w);
+}
+void sm_pull2_0(const double *const *in, double *const *out, double *w);
+static void sm_pull2(const double *const *in, double *const *out, double *w) {
+  sm_pull2_0(in, out, w);
+}
+#endif
