@@ -212,7 +212,7 @@ def test_faults_are_for_simulated_plants(robot: Robot) -> None:
     faults = ROOT / "examples" / "faults" / "cut.toml"
     code, _, complaints = call(robot.bench("--unattended", "--faults", faults))
     assert code == 2
-    assert "--faults: a real robot has its own" in complaints
+    assert "--faults: faults are injected into a simulated plant" in complaints
 
 
 @pytest.mark.realtime

@@ -87,7 +87,7 @@ def test_after_a_reset_nothing_moves_before_calibration_and_arming(
     beat = link.connect(timeout=20.0)
     assert dialect.word("STEPMAP_STATE", beat.state) == "idle"
     assert not beat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED")
-    for command, why in (("run", "not possible in this state"), ("arm", "the encoders have no zero; calibrate first")):
+    for command, why in (("run", "not possible in this state"), ("arm", "the encoders have no zero.*calibrate first")):
         with pytest.raises(LinkError, match=f"(?is)refused to {command} while idle.*{why}"):
             link.command(command, timeout=5.0)
     again = Robot(it)
