@@ -37,7 +37,8 @@ def headers() -> dict[str, str]:
     for name, system in (("full", full()), ("free", sm.systems.get("pendulum_chain", n=1))):
         for step in (sm.VariationalStep(system, 0.1), sm.EulerStep(system, 0.1)):
             recipe = recipe_of(step)
-            for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND), ("_extended", Order.EXTENDED)):
+            own = [("_extended", Order.EXTENDED)] if isinstance(step, sm.VariationalStep) else []  # others need none
+            for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND), *own):
                 path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
                 out[path] = write_sources(recipe, order)["model.h"]
     step = sm.VariationalStep(full(), 0.1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import casadi as ca
 
+from stepmap.steps.kernels.equations import entries
 from stepmap.steps.variational import VariationalStep
 
 
@@ -34,11 +35,6 @@ def solve_static(matrix: ca.SX, right: ca.SX) -> ca.SX:
             b[k] = [x - a[k][j] * y for x, y in zip(b[k], b[j], strict=True)]
         b[k] = [x * inverse[k] for x in b[k]]
     return ca.sparsify(ca.vertcat(*(ca.horzcat(*row) for row in b)))
-
-
-def part(vector: ca.SX, begin: int, end: int) -> ca.SX:
-    """Entries begin … end of a column; slicing a single number would give a row when empty."""
-    return vector[begin:end] if end > begin else ca.SX(0, 1)
 
 
 class StepGraph:
@@ -72,7 +68,7 @@ class StepGraph:
         """(next state, q̄ next, lam) by a fixed number of Newton iterations."""
         dt = self.step.dt
         q1 = x[: self.nq]
-        rho2 = part(u, self.nf, self.nf + self.nk)
+        rho2 = entries(u, self.nf, self.nf + self.nk)
         q2, lam = q1[: self.nd], ca.SX(self.nc, 1)
         jacobian1 = self._con(q1)[1][:, : self.nd]
         for _ in range(self.newton + 1):
@@ -84,13 +80,13 @@ class StepGraph:
             # The first turn, from rest, predicts q + dt M⁻¹ p on the linearized constraint.
             matrix = self._matrix(b["D12"], jacobian1, jacobian2[:, : self.nd])
             dz = solve_static(matrix, -ca.vertcat(G, h))
-            q2, lam = q2 + part(dz, 0, self.nd), lam + part(dz, self.nd, self.nd + self.nc)
+            q2, lam = q2 + entries(dz, 0, self.nd), lam + entries(dz, self.nd, self.nd + self.nc)
         q2b = ca.vertcat(q2, rho2)
-        lq, lv, force = self.first((q1 + q2b) / 2, (q2b - q1) / dt, part(u, 0, self.nf))
+        lq, lv, force = self.first((q1 + q2b) / 2, (q2b - q1) / dt, entries(u, 0, self.nf))
         p2 = dt / 2 * lq + lv
         if self.step.left < 1:  # what held forces give at the end
             p2 = p2 + (1 - self.step.left) * dt * force
-        after = ca.vertcat(q2b, p2, (rho2 - part(q1, self.nd, self.nq)) / dt)
+        after = ca.vertcat(q2b, p2, (rho2 - entries(q1, self.nd, self.nq)) / dt)
         return after, q2b, lam
 
     def linearization(self, x: ca.SX, u: ca.SX, q2b: ca.SX, lam: ca.SX) -> ca.SX:
@@ -122,7 +118,7 @@ class StepGraph:
 
     def _blocks(self, q1: ca.SX, q2: ca.SX, u: ca.SX) -> dict[str, ca.SX]:
         dt = self.step.dt
-        values = self.second((q1 + q2) / 2, (q2 - q1) / dt, part(u, 0, self.nf))
+        values = self.second((q1 + q2) / 2, (q2 - q1) / dt, entries(u, 0, self.nf))
         out = dict(zip(self.names, values, strict=True))
         for name in ("Lqq", "Lqv", "Lvq", "Lvv", "Fq", "Fv"):
             wide = ca.SX(self.nd, self.nq)
