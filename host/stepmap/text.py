@@ -19,6 +19,13 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     return f"did you mean {near!r}? " if near is not None else ""
 
 
+def nearest(word: str, known: Collection[str]) -> str:
+    """The hint for a word that is not among the known ones."""
+    near = nearest_word(word, list(known))
+    guess = "" if near is None else f"Did you mean {near!r}? "
+    return f"{guess}There are {', '.join(known)}." if known else "There are none."
+
+
 def sentence(text: str) -> str:
     """The text with a capital and a full stop, as causes and hints have them; nothing stays nothing."""
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""

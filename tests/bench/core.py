@@ -6,6 +6,7 @@ The file is a list of rows {system, work, us, reference_us}; work is one of
 
     step, linearize, curvature    one call of the Python API, CPU time
     rollout                       one step of a compiled rollout, CPU time
+    rollout_many                  one step of 10 000 rollouts of 300 steps in one call, CPU time; small systems only
     build                         from nothing to a first curvature with an empty cache, wall time: what one waits for
     build_cached                  the same with all of it in the cache; both in a fresh process, after the imports
 
@@ -37,6 +38,7 @@ import stepmap as sm
 
 DT = 0.01
 STEPS = 300  # of the motion the states are from
+MANY = 10_000  # rollouts in one call
 BUDGET = 2.0  # CPU seconds of calls a system
 OUTPUT = Path(__file__).parents[2] / "build" / "bench" / "core.json"
 Array = NDArray[np.float64]
@@ -57,7 +59,7 @@ class Subject:
 
     def reference_us(self, work: str) -> float | None:
         """The papers' library's time for the same work."""
-        terms = {"step": 1, "rollout": 1, "linearize": 2, "curvature": 3}.get(work)
+        terms = {"step": 1, "rollout": 1, "rollout_many": 1, "linearize": 2, "curvature": 3}.get(work)
         return round(sum(self.reference[:terms]), 1) if self.reference and terms else None
 
 
@@ -74,6 +76,7 @@ SUBJECTS = (
 )
 GOALS_US = {
     ("suspended_mass", "rollout"): 2.0,
+    ("suspended_mass", "rollout_many"): 0.3,
     ("marionette", "step"): 60.0,
     ("marionette", "linearize"): 80.0,
     ("marionette", "curvature"): 150.0,
@@ -165,7 +168,16 @@ def time_calls(step: sm.VariationalStep, path: sm.Trajectory) -> dict[str, float
     while time.process_time() - start < BUDGET:
         for name, (count, call) in rounds.items():  # in turns: a slow moment of the machine hits all alike
             best[name] = min(best[name], cpu_time(call) / count)
+    if step.nx <= 8:
+        best["rollout_many"] = time_many(step, path)
     return {name: seconds * 1e6 for name, seconds in best.items()}
+
+
+def time_many(step: sm.VariationalStep, path: sm.Trajectory) -> float:
+    """CPU time [s] per step of many rollouts, the best of several calls: fresh memory costs."""
+    starts = np.tile(path.x[0], (MANY, 1))
+    starts[:, step.layout["p"]] += 1e-3 * np.random.default_rng(0).normal(size=(MANY, step.nd))
+    return min(cpu_time(lambda: step.rollout_many(starts, path.u)) for _ in range(5)) / (MANY * path.steps)
 
 
 def cpu_time(call: Callable[[], object]) -> float:

@@ -180,7 +180,7 @@ def test_layouts_tell_where_things_stand(moving: tuple[MechanicalStep, np.ndarra
 
 
 def test_an_unknown_kind_is_named() -> None:
-    with pytest.raises(sm.ModelError, match="no kind of step is called 'midpint'; did you mean 'midpoint'"):
+    with pytest.raises(sm.ModelError, match=r"no kind of step is called 'midpint'\s+hint: Did you mean 'midpoint'"):
         kinds.make("midpint", sm.systems.get("pendulum"), DT)
 
 

@@ -103,7 +103,7 @@ def test_a_filter_that_cannot_be_loaded_is_named(folder: Path, tmp_path: Path) -
     (tmp_path / "run.py").write_text(RUN)
     done = call(folder, tmp_path, "run.py", str(job_with(tmp_path, "lost")))
     assert done.returncode == 1
-    assert "filter 'lost' of toy (toy:nothing) cannot be loaded: AttributeError" in done.stderr
+    assert "filter 'lost' of toy (toy:nothing) cannot be loaded\ncause: AttributeError" in done.stderr
 
 
 def test_no_code_is_generated_for_a_filter_without_a_lowering(folder: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_extended_kalman_filter_is_the_default() -> None:
 def test_an_unknown_filter_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(sm.JobError, match=r"(?s)job\.toml:\d+.*no filter is called 'efk'.*[Dd]id you mean 'ekf'"):
         jobs.load(job_with(tmp_path, "efk"))
-    with pytest.raises(sm.ModelError, match="no filter is called 'efk'; there are ekf"):
+    with pytest.raises(sm.ModelError, match=r"no filter is called 'efk'\s+hint: Did you mean 'ekf'\? There are ekf"):
         registry.maker("efk")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
@@ -170,5 +171,5 @@ def test_track_is_the_kind_of_a_job_that_names_none(tmp_path: Path) -> None:
 
 def test_the_kind_of_stepmap_is_an_entry_point_too() -> None:
     assert "track" in kinds.names()
-    for entry in kinds.entry_points(group=kinds.GROUP, name="track"):
+    for entry in entry_points(group=kinds.KINDS.group, name="track"):
         assert entry.load() is kinds.OWN["track"]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stepmap.errors import ModelError
-from stepmap.toml.tables import Table, nearest, read
+from stepmap.text import nearest
+from stepmap.toml.tables import Table, read
 from stepmap_hil.wire.reasons import Reason
 
 LINE = ("dropped", "overtaken", "duplicated", "corrupted")

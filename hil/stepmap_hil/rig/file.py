@@ -16,7 +16,8 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import JobError, ModelError, StepmapError
 from stepmap.files import write_whole
-from stepmap.toml.tables import Table, nearest, read
+from stepmap.text import nearest
+from stepmap.toml.tables import Table, read
 from stepmap_codegen import Controller, boards
 from stepmap_hil.boards.serial import BAUD
 from stepmap_hil.depth import Camera, Scene

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from stepmap.errors import ModelError, StepmapError
+from stepmap.errors import StepmapError
 from stepmap.jobs import Job
+from stepmap.registry import Registry
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.sensors.measurement import Measurement
 
 if TYPE_CHECKING:
     from stepmap_hil.rig.file import RigFile
-
-
-GROUP = "stepmap.sensors"
 
 
 class SensorError(StepmapError, OSError):
@@ -43,12 +41,11 @@ class SlowSensor(Protocol):
     def read(self, exposed: Any, time: float) -> Measurement: ...
 
 
-def names() -> list[str]:
-    return sorted({entry.name for entry in entry_points(group=GROUP)})
+SENSORS = Registry[Callable[..., Sensor]].of("stepmap.sensors", "sensor", {})
+
+names = SENSORS.names
 
 
 def make(name: str, job: Job, seed: int, rig: RigFile) -> Sensor:
-    """A sensor by its name: an entry point of the group GROUP is called with job, seed and rig."""
-    for entry in entry_points(group=GROUP, name=name):
-        return cast(Sensor, entry.load()(job, seed, rig))
-    raise ModelError(f"no sensor is called {name!r}; there are {', '.join(names())}")
+    """A sensor by its name: its entry point is called with job, seed and rig."""
+    return SENSORS.get(name)(job, seed, rig)

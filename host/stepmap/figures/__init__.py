@@ -10,24 +10,31 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from stepmap.errors import ModelError
 from stepmap.figures.published import Progress, Published
+from stepmap.registry import Registry
 
-GROUP = "stepmap.figures"
+
+def _own() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(__path__) if module.name != "published"]
 
 
-def names() -> list[str]:
-    """The figures that can be made."""
-    return sorted({*_own(), *(entry.name for entry in entry_points(group=GROUP))})
+def _load(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = import_module(f"{__name__}.{name}").make
+    return found
+
+
+FIGURES = Registry[Callable[..., Any]]("stepmap.figures", "figure", _own, _load)
+
+names = FIGURES.names
 
 
 def make(name: str, progress: Progress | None = None, recording: Path | None = None) -> Published:
     """The figure of that name; from a recording, where it is made from one."""
-    maker, told = _maker(name), progress or (lambda part, text: None)
+    maker, told = FIGURES.get(name), progress or (lambda part, text: None)
     if recording is None:
         made: Published = maker(told)
     elif "recording" in inspect.signature(maker).parameters:
@@ -35,20 +42,6 @@ def make(name: str, progress: Progress | None = None, recording: Path | None = N
     else:
         raise ModelError(f"{name} is computed, not made from a recording: leave out {recording}")
     return made
-
-
-def _own() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__) if module.name != "published"]
-
-
-def _maker(name: str) -> Callable[..., Any]:
-    if name in _own():
-        found: Callable[..., Any] = import_module(f"{__name__}.{name}").make
-        return found
-    for entry in entry_points(group=GROUP, name=name):
-        loaded: Callable[..., Any] = entry.load()
-        return loaded
-    raise ModelError(f"no figure is called {name!r}; there are {', '.join(names())}")
 
 
 __all__ = ["Progress", "Published", "make", "names"]

@@ -11,7 +11,8 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import JobError
-from stepmap.toml.tables import nearest, shown
+from stepmap.text import nearest
+from stepmap.toml.tables import shown
 
 TIME = "t"
 

@@ -7,55 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
+from stepmap.errors import ModelError
 from stepmap.jobs import track
 from stepmap.jobs.stage import digest, digest_sources
 from stepmap.jobs.task import Job
-from stepmap.toml.tables import Table, nearest
+from stepmap.registry import Registry
+from stepmap.toml.tables import Table
 
 Reader: TypeAlias = Callable[[Table, str], Job]
 
-GROUP = "stepmap.jobs"
 DEFAULT = "track"
-OWN: dict[str, Reader] = {DEFAULT: track.read}  # come first: no other package replaces them
+OWN: dict[str, Reader] = {DEFAULT: track.read}
+KINDS = Registry[Reader].of("stepmap.jobs", "job kind", OWN)
 
-
-def names() -> list[str]:
-    """The kinds that are installed."""
-    return sorted({*OWN, *(entry.name for entry in entry_points(group=GROUP))})
+names = KINDS.names
 
 
 def reader(root: Table) -> Reader:
     """The function that reads a job of the kind that its table [job] names."""
     table = root.table("job")
     table.only(("kind",))
-    kind = table.text("kind") if "kind" in table else DEFAULT
-    if kind in OWN:
-        return OWN[kind]
-    entry = _entry(kind)
-    if entry is None:
-        raise table.error(f"no job kind is called {kind!r}", "kind", hint=nearest(kind, names()))
     try:
-        loaded = entry.load()
-        if not callable(loaded):
-            raise TypeError(f"expected a function, got {type(loaded).__name__}")
-    except (Exception, SystemExit) as error:  # whatever another package does while it is imported
-        owner = f" of {entry.dist.name}" if entry.dist is not None else ""
-        raise table.error(
-            f"job kind {kind!r}{owner} ({entry.value}) cannot be loaded",
-            "kind",
-            cause=f"{type(error).__name__}: {error}",
-            hint="Reinstall that package, or remove it.",
-        ) from error
-    return cast(Reader, loaded)
+        return KINDS.get(table.text("kind") if "kind" in table else DEFAULT)
+    except ModelError as error:
+        raise table.error(str(error), "kind", cause=error.cause, hint=error.hint) from error
 
 
 def source_digest(kind: str) -> str | None:
     """Digest of the sources that read and solve a kind; None for those of stepmap, whose own are digested anyway."""
-    entry = None if kind in OWN else _entry(kind)
+    entry = KINDS.added(kind)
     return None if entry is None else entry_digest(entry)
 
 
@@ -66,7 +50,3 @@ def entry_digest(entry: EntryPoint) -> str | None:
     if hasattr(module, "__path__"):
         return digest_sources(package, ["."])
     return digest(Path(module.__file__).read_bytes()) if module.__file__ is not None else None
-
-
-def _entry(kind: str) -> EntryPoint | None:
-    return next(iter(entry_points(group=GROUP, name=kind)), None)

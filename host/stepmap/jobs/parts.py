@@ -11,7 +11,8 @@ from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics import System
 from stepmap.simulation import start_pose
 from stepmap.steps.variational import LEFT, Forces
-from stepmap.toml.tables import Table, nearest
+from stepmap.text import nearest
+from stepmap.toml.tables import Table
 
 RESERVED = ("codegen", "board", "bench")  # of later stages, which read and check them
 SHARED = ("job", *RESERVED)  # that a job of any kind may have

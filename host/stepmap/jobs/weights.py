@@ -14,7 +14,8 @@ from stepmap.estimate import ExtendedKalmanFilter, Filter, registry
 from stepmap.mechanics import System
 from stepmap.optimal import SoftLimit
 from stepmap.steps import VariationalStep
-from stepmap.toml.tables import Table, nearest
+from stepmap.text import nearest
+from stepmap.toml.tables import Table
 
 LIMIT = ("low", "high", "weight")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.graph import cache, compiler
+from stepmap.graph.address import address_or_null as _at
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,3 @@ class NumpyRecursions:
 def _whole(array: Array) -> Array:
     """As C reads it by address."""
     return np.ascontiguousarray(array, dtype=float)
-
-
-def _at(array: Array | None) -> int | None:
-    return None if array is None else array.ctypes.data

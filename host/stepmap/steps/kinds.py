@@ -7,47 +7,20 @@ defines ``layout``, ``equations`` and ``input_names`` on top of MechanicalStep i
 from __future__ import annotations
 
 import inspect
-from importlib.metadata import entry_points
 from typing import Any, cast
 
 from stepmap.errors import ModelError
 from stepmap.mechanics.system import System
+from stepmap.registry import Registry
 from stepmap.steps.euler import EulerStep
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.variational import Forces, VariationalStep
-from stepmap.text import did_you_mean
 
-GROUP = "stepmap.steps"
 MIDPOINT = "midpoint"
 OWN: dict[str, type[MechanicalStep]] = {MIDPOINT: VariationalStep, "euler": EulerStep}
+KINDS = Registry[type[MechanicalStep]].of("stepmap.steps", "kind of step", OWN)
 
-
-def names() -> list[str]:
-    """The kinds that are installed."""
-    return sorted({*OWN, *(entry.name for entry in entry_points(group=GROUP))})
-
-
-def find(kind: str) -> type[MechanicalStep]:
-    """The class of a kind; raises ModelError where there is none, or it cannot be loaded."""
-    if kind in OWN:
-        return OWN[kind]
-    entry = next(iter(entry_points(group=GROUP, name=kind)), None)
-    if entry is None:
-        known = names()
-        raise ModelError(
-            f"kind: no kind of step is called {kind!r}; {did_you_mean(kind, known)}there are {', '.join(known)}"
-        )
-    try:
-        loaded = entry.load()
-        if not callable(loaded):
-            raise TypeError(f"expected a class of steps, got {type(loaded).__name__}")
-    except (Exception, SystemExit) as error:  # whatever another package does while it is imported
-        owner = f" of {entry.dist.name}" if entry.dist is not None else ""
-        raise ModelError(
-            f"kind: the step {kind!r}{owner} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
-            "reinstall that package or remove it"
-        ) from error
-    return cast(type[MechanicalStep], loaded)
+names, find = KINDS.names, KINDS.get
 
 
 def make(kind: str, system: System, dt: float, **options: Any) -> MechanicalStep:

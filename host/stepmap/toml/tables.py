@@ -16,7 +16,7 @@ import numpy as np
 
 from stepmap.errors import JobError
 from stepmap.formula import FormulaError, parse
-from stepmap.text import nearest_word
+from stepmap.text import nearest, nearest_word
 from stepmap.toml.lines import Key, find_depth, find_lines
 
 T = TypeVar("T")
@@ -38,13 +38,6 @@ class RenamedKeyWarning(FutureWarning):
 
 
 _told: dict[Any, Any] = {}  # so that a table that is read twice warns once, as ``warnings`` keeps it
-
-
-def nearest(word: str, known: Collection[str]) -> str:
-    """The hint for a word that is not among the known ones."""
-    near = nearest_word(word, list(known))
-    guess = "" if near is None else f"Did you mean {near!r}? "
-    return f"{guess}There are {', '.join(known)}." if known else "There are none."
 
 
 @dataclass(frozen=True)

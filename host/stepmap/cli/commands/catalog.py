@@ -26,7 +26,9 @@ def systems(
         except (Exception, SystemExit) as error:  # whatever another package does; the others are listed all the same
             if catalog.is_own(name):
                 raise
-            said = str(error) if isinstance(error, StepmapError) else f"{type(error).__name__}: {error}"
+            said = f"{type(error).__name__}: {error}"
+            if isinstance(error, StepmapError):
+                said = ": ".join(filter(None, (str(error), error.cause)))
             notes.append(f"system {name!r} is not listed: {said}")
     if json_:
         typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))

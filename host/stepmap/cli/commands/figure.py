@@ -14,7 +14,7 @@ from stepmap.cli.output import Screen, console, figures
 from stepmap.errors import ModelError
 from stepmap.files import write_whole
 from stepmap.report import Picture, Section, page
-from stepmap.toml.tables import nearest
+from stepmap.text import nearest
 
 
 def figure(

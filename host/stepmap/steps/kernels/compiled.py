@@ -14,11 +14,11 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ToolchainError
 from stepmap.graph import compiler, library
+from stepmap.graph.address import address as _address
+from stepmap.graph.address import address_or_null as _at
 from stepmap.graph.library import Order
 from stepmap.steps.kernels.info import Info
 from stepmap.steps.kernels.shares import alone, shared
-
-_NOTHING = ctypes.c_double()  # what pointers to empty arrays point to
 
 
 class Kernel(Protocol):
@@ -269,20 +269,6 @@ def _info(status: int, info: Array) -> Info:
 def _lengths(dt: Array) -> tuple[int | None, int]:
     """Where lengths of steps are, and how far apart: 0 where all steps have the same."""
     return _at(dt), int(len(dt) > 1)
-
-
-def _at(array: Array | None) -> int | None:
-    return None if array is None else _address(array)
-
-
-def _address(array: Array) -> int:
-    """Where the array is. from_buffer takes a third of the time of array.ctypes.data, but no empty or read-only one."""
-    if not array.size:
-        return ctypes.addressof(_NOTHING)
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-    except TypeError:
-        return array.ctypes.data
 
 
 def _declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
