@@ -176,13 +176,15 @@ def test_measurements_pull_the_estimate(name: str, given: Scene) -> None:
 def test_wrong_shapes_are_refused(name: str, given: Scene) -> None:
     made, n, nz = given.filter(name), given.step.ndx, len(given.z)
     Q, R = given.noise
-    belief = made.start(given.x, given.P)
+    belief, pair = made.start(given.x, given.P), made.start(np.tile(given.x, (2, 1)), given.P)
     for call in (
         lambda: made.start(given.x[1:], given.P),
         lambda: made.start(given.x, np.eye(n + 1)),
         lambda: made.predict(belief, np.zeros(len(given.u) + 1)),
         lambda: made.update(belief, np.zeros(nz + 1)),
         lambda: made.update(belief, given.z, [True] * (nz + 1)),
+        lambda: made.predict(pair, np.zeros((3, len(given.u)))),
+        lambda: made.update(pair, np.zeros((3, nz))),
         lambda: registry.maker(name)(given.step, np.eye(n + 1), R),
         lambda: registry.maker(name)(given.step, Q, np.eye(nz + 1)),
     ):

@@ -73,7 +73,11 @@ class ExtendedKalmanFilter:
     def transition(self, x: Array, u: ArrayLike) -> tuple[Array, Array]:
         """Next states and A for a batch of states under common or separate inputs."""
         flat = x.reshape(-1, self.step.nx)
-        inputs = np.broadcast_to(rows(u, self.step.nu, "u"), (*x.shape[:-1], self.step.nu)).reshape(len(flat), -1)
+        given = rows(u, self.step.nu, "u")
+        try:
+            inputs = np.broadcast_to(given, (*x.shape[:-1], self.step.nu)).reshape(len(flat), self.step.nu)
+        except ValueError as error:
+            raise ShapeError(f"u: shape {given.shape} does not go with states {x.shape}") from error
         after, A, _ = self.step.linearize_many(flat, inputs)
         return after.reshape(x.shape), A.reshape(*x.shape[:-1], *A.shape[1:])
 
@@ -88,7 +92,10 @@ class ExtendedKalmanFilter:
         """
         nx, n = self.step.nx, self.step.ndx
         measured, usable = self._channels(z, valid)
-        shape = np.broadcast_shapes(belief.x.shape[:-1], measured.shape[:-1])
+        try:
+            shape = np.broadcast_shapes(belief.x.shape[:-1], measured.shape[:-1])
+        except ValueError as error:
+            raise ShapeError(f"z: shape {measured.shape} does not go with states {belief.x.shape}") from error
         x, P = np.broadcast_to(belief.x, (*shape, nx)), np.broadcast_to(belief.P, (*shape, n, n))
         error = np.where(usable, measured, 0.0) - np.where(usable, self._model.readings(x), 0.0)
         H = self._model.readings_slope(x)
