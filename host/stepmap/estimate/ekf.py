@@ -82,8 +82,9 @@ class ExtendedKalmanFilter:
         return after.reshape(x.shape), A.reshape(*x.shape[:-1], *A.shape[1:])
 
     def spread(self, A: Array, P: Array) -> Array:
-        """A P Aᵀ + Q."""
-        return A @ P @ np.swapaxes(A, -1, -2) + self.process
+        """A P Aᵀ + Q, symmetric to the last bit: no update shrinks an antisymmetric part, and unstable maps let it grow."""
+        half = A @ (0.5 * P) @ np.swapaxes(A, -1, -2)
+        return half + np.swapaxes(half, -1, -2) + self.process
 
     def update(self, belief: Belief, z: ArrayLike, valid: ArrayLike | None = None) -> tuple[Belief, Innovation]:
         """The belief after a measurement z (..., nz) of the sensor channels; channels not ``valid`` are skipped.
