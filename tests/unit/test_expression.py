@@ -96,7 +96,7 @@ def test_constraint_forces_of_another_size_are_refused(step: sm.VariationalStep,
     for forces in (np.zeros((N - 1, 1)), np.zeros(N), "none"):
         with pytest.raises(sm.ShapeError, match="Trajectory: "):
             sm.Trajectory(path.t, path.x, path.u, forces)  # type: ignore[arg-type]
-    with pytest.raises(sm.ShapeError, match="trajectory: .* 1 constraint force"):
+    with pytest.raises(sm.ShapeError, match=r"trajectory: .* 1 constraint force"):
         cost.value(sm.Trajectory(path.t, path.x, path.u, np.zeros((N, 0))))
 
 
@@ -109,7 +109,7 @@ def test_a_term_that_hides_its_forces_is_refused(step: sm.VariationalStep, path:
             n = trajectory.steps
             return Expanded((Part(np.array([step.ndx + step.nu]), np.zeros((n, 1)), np.ones((n, 1, 1))),))
 
-    with pytest.raises(sm.ModelError, match="Hidden.*forces = True"):
+    with pytest.raises(sm.ModelError, match=r"Hidden.*forces = True"):
         sm.Cost(step, Hidden()).expand(path)
 
 

@@ -146,7 +146,7 @@ def _start(problem: Problem) -> Point:
     value = cost.value(trajectory)
     if not np.isfinite(value):
         raise ModelError(
-            f"cost: it is not a finite number along the guess, but {value}; a formula such as a root may not exist there"
+            f"cost: it is not a finite number along the guess, but {value}; a root, say, may not exist there"
         )
     return _point(step, cost, trajectory, value)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, numbers
