@@ -76,13 +76,14 @@ class ExtendedKalmanFilter:
         given = rows(u, self.step.nu, "u")
         try:
             inputs = np.broadcast_to(given, (*x.shape[:-1], self.step.nu)).reshape(len(flat), self.step.nu)
-        except ValueError as error:
-            raise ShapeError(f"u: shape {given.shape} does not go with states {x.shape}") from error
+        except ValueError as cause:
+            raise ShapeError(f"u: shape {given.shape} does not go with states {x.shape}") from cause
         after, A, _ = self.step.linearize_many(flat, inputs)
         return after.reshape(x.shape), A.reshape(*x.shape[:-1], *A.shape[1:])
 
     def spread(self, A: Array, P: Array) -> Array:
-        """A P Aᵀ + Q, symmetric to the last bit: no update shrinks an antisymmetric part, and unstable maps let it grow."""
+        """A P Aᵀ + Q, symmetric to the last bit."""
+        # No update shrinks an antisymmetric part, and unstable maps let it grow from rounding.
         half = A @ (0.5 * P) @ np.swapaxes(A, -1, -2)
         return half + np.swapaxes(half, -1, -2) + self.process
 
@@ -95,8 +96,8 @@ class ExtendedKalmanFilter:
         measured, usable = self._channels(z, valid)
         try:
             shape = np.broadcast_shapes(belief.x.shape[:-1], measured.shape[:-1])
-        except ValueError as error:
-            raise ShapeError(f"z: shape {measured.shape} does not go with states {belief.x.shape}") from error
+        except ValueError as cause:
+            raise ShapeError(f"z: shape {measured.shape} does not go with states {belief.x.shape}") from cause
         x, P = np.broadcast_to(belief.x, (*shape, nx)), np.broadcast_to(belief.P, (*shape, n, n))
         error = np.where(usable, measured, 0.0) - np.where(usable, self._model.readings(x), 0.0)
         H = self._model.readings_slope(x)
