@@ -207,7 +207,7 @@ class KernelStep:
         return Trajectory(reference.t, X, U, multipliers)
 
     def linearize_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> tuple[Array, Array]:
-        """A (N, ndx, ndx) and B (N, ndx, nu) at the points of a trajectory, feasible or not."""
+        """A (N, ndx, ndx) and B (N, ndx, nu) along a trajectory, feasible or not; ``dt`` as of ``rollout``."""
         self._fits(trajectory)
         X, U, wanted = trajectory.x[:-1], trajectory.u, np.ascontiguousarray(trajectory.x[1:])
         lengths = self._lengths_of(dt, len(U))
