@@ -12,7 +12,6 @@ import signal
 import sys
 from typing import IO, Any
 
-import stepmap as sm
 from stepmap_hil.live.page import LivePage
 
 ORDERS = ("update", "wait", "offer", "note", "finish")
@@ -43,7 +42,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints is no message
     orders = sys.stdin.buffer
     system, given = pickle.load(orders)
-    with _Served(output, system=sm.systems.get(**system), **given) as page:
+    with _Served(output, system=system.make(), **given) as page:
         while True:
             try:
                 order, arguments = pickle.load(orders)
