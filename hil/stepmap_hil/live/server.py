@@ -38,7 +38,7 @@ class _Served(LivePage):
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this
     os.nice(NICE)
-    output = os.fdopen(os.dup(1), "w")
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints is no message
     orders = sys.stdin.buffer
     system, given = pickle.load(orders)

@@ -70,7 +70,7 @@ def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
     with made.replace(complete=solution.status.ok) as folder:
         (folder / "solution.npz").write_bytes(arrays(job, solution))
         text = json.dumps(summary(made, job, solution, cpu_s), indent=2, allow_nan=False, ensure_ascii=False)
-        (folder / "summary.json").write_text(text + "\n")
+        (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
         for name, content in render(draw(job, solution)).items():
             (folder / name).write_bytes(content)
 
