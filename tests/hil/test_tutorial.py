@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.pages import NUMBER, ROOT, consoles, files, near
+from tests.pages import NUMBER, ROOT, code_lines, consoles, excerpts, files, near
 from tests.processes import PATIENCE
 from tests.undrawn import STEPMAP
 
@@ -72,13 +72,16 @@ def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
     for name, content in files(PAGE).items():
         (tmp_path / name).write_text(content)
     asked = consoles(PAGE)
-    assert len(asked) >= 9
+    assert len(asked) >= 10
     for command, lines in asked:
         printed = place.run(command).splitlines()
         for line in lines:
             assert any(shows(line, one) for one in printed), (
                 f"$ {command}\nshows {line!r}, and it prints\n" + "\n".join(printed)
             )
+    for name, shown in excerpts(PAGE):
+        rest = iter(code_lines((tmp_path / name).read_text()))
+        assert all(line in rest for line in code_lines(shown)), f"{name} has other lines, or in another order"
     assert (tmp_path / "swing.png").exists()
     runs = place.run("stepmap runs crane")
     assert runs.count("passed") == 3
@@ -93,7 +96,7 @@ from stepmap import jobs
 text = pathlib.Path("crane.toml").read_text()
 for weight in (1, 1000):
     changed = pathlib.Path(f"weight{weight}.toml")
-    changed.write_text(text.replace("rho_next = 1\\n", f"rho_next = {weight}\\n"))
+    changed.write_text(text.replace("rho_next = 1 ", f"rho_next = {weight} "))
     job = jobs.load(changed)
     away = np.abs(job.solve().require().trajectory.x - job.cost().x_ref).max(axis=0)
     print(away[job.step.state_names.index("trolley")], away[job.step.state_names.index("x")])

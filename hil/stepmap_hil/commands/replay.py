@@ -19,6 +19,7 @@ from stepmap_hil.boards import without_hardware
 from stepmap_hil.commands.options import RunArgument, SystemFileOption
 from stepmap_hil.commands.prepare import firmware, own_key
 from stepmap_hil.firmware.build import Choices
+from stepmap_hil.firmware.tools import require_tools
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.recording import blaming, read_run
 from stepmap_hil.wire import key as keys
@@ -38,6 +39,7 @@ def replay(
 
     The integer model on this computer is compared, too. Fails where anything differs, or nothing can be compared.
     """
+    require_tools(board.value, runs=True)
     with working("reading the recording"):
         file = runs.find(run, build)
         recorded = read_run(file, system_file)
