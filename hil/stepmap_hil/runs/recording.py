@@ -39,6 +39,7 @@ class RecordedRun:
     opened: Run | None
     facts: dict[str, Any]
     sent: list[dict[str, Any]]
+    concluded: bool = True  # whether the run came to its end; one that was cut off has no verdict of its own
 
 
 DAMAGED = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError)
@@ -104,7 +105,7 @@ def _recorded_run(recording: Recording, path: Path, code: bytes | None) -> Recor
     rows = recorded.rows(recording.of("/open_loop"), *sizes)
     opened = Run(about.job, about.board, "lockstep", rows=rows) if rows else None
     sent = [recorded.sent(entry, codec) for entry in recording.of("/sent")]
-    return RecordedRun(job, choices, controller, closed, opened, facts, sent)
+    return RecordedRun(job, choices, controller, closed, opened, facts, sent, concluded=end is not None)
 
 
 @lru_cache(maxsize=4)

@@ -66,12 +66,16 @@ def stage(job: Job, out: Path) -> Stage:
 
 
 def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
-    """Replaces the stage's folder: solution.npz, summary.json and pictures. Complete if the search converged."""
+    """Replaces the stage's folder: solution.npz, summary.json and pictures. Complete if the search converged.
+
+    A search that was interrupted leaves no pictures: whoever pressed Ctrl-C would wait for them.
+    """
     with made.replace(complete=solution.status.ok) as folder:
         (folder / "solution.npz").write_bytes(arrays(job, solution))
         text = json.dumps(summary(made, job, solution, cpu_s), indent=2, allow_nan=False, ensure_ascii=False)
         (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-        for name, content in render(draw(job, solution)).items():
+        pictures = {} if solution.status.interrupted else render(draw(job, solution))
+        for name, content in pictures.items():
             (folder / name).write_bytes(content)
 
 
