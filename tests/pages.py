@@ -31,6 +31,17 @@ def files(page: Path) -> dict[str, str]:
     return dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', page.read_text(), re.MULTILINE | re.DOTALL))
 
 
+def excerpts(page: Path) -> list[tuple[str, str]]:
+    """(file, some of its lines) of blocks that show parts of a file."""
+    return re.findall(r'^```\w+ from="([^"]+)"\n(.*?)^```$', page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def code_lines(text: str) -> list[str]:
+    """Lines without comments behind them; blank ones are left out."""
+    stripped = (re.sub(r"(^|  )#.*", "", line).rstrip() for line in text.splitlines())
+    return [line for line in stripped if line]
+
+
 def consoles(page: Path) -> list[tuple[str, list[str]]]:
     """(command, lines that are shown of what it prints), in order."""
     found = []

@@ -27,7 +27,7 @@ from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import WORDS
 from stepmap_codegen.precision.pinned import PinnedFormats
-from stepmap_codegen.precision.ranges import require_declared
+from stepmap_codegen.precision.ranges import require_declared, require_start
 
 NAME = "generate"
 KEYS = ("scalar", "word", "newton", "form", "precision", "board", "headroom", "formats")
@@ -98,9 +98,20 @@ def require(job: Job, choices: Choices) -> None:
     if o.pinned is not None:
         pinning.require_kind(o.pinned, job.system.name, o.word if o.scalar is Scalar.FIXED32 else None)
     require_declared(job.system)
+    require_start(job.system, job.pose)
+    require_noise(job)
+
+
+def require_noise(job: Job) -> None:
+    """Raises where a job has no noise, its system no sensor, or its filter no code."""
     covariances(job)
     if job.noise is not None:
         filter_lowering(job.noise.filter)
+
+
+def require_board(job: Job, board: str | None) -> None:
+    """Raises where a job needs more than a board has, or more than messages carry."""
+    size.require_counts(job.system, board)
 
 
 def covariances(job: Job) -> Noise:
@@ -159,7 +170,7 @@ def write(made: Stage, controller: Controller) -> None:
         (folder / saved.FILE).write_bytes(saved.pack(controller))
         formats = controller.formats_file()
         if formats is not None:
-            (folder / pinning.FILE).write_text(formats)
+            (folder / pinning.FILE).write_text(formats, encoding="utf-8")
 
 
 def load(made: Stage, job: Job, choices: Choices) -> Controller:
@@ -200,7 +211,7 @@ def stale(folder: Path, controller: Controller) -> list[str]:
     wrong = [f"{name} is missing" for name in wanted if name not in found]
     wrong += [f"{name} differs" for name in found if found[name] != wanted[name] and not (alike and name in SCHEDULE)]
     formats = folder / pinning.FILE  # folders under version control may do without
-    if formats.exists() and formats.read_text() != controller.formats_file():
+    if formats.exists() and formats.read_text(encoding="utf-8") != controller.formats_file():
         wrong.append(f"{pinning.FILE} differs")
     return [*wrong, *(f"{name} is not generated" for name in foreign(folder))]
 

@@ -112,6 +112,16 @@ def test_a_recording_put_together_again_is_one(tmp_path: Path) -> None:
     assert len(read_run(whole().write(tmp_path / "run.mcap")).closed.rows) == len(whole().of("/tick"))
 
 
+def test_a_report_has_the_verdict_that_follows_from_the_recording(tmp_path: Path) -> None:
+    done = report(whole().write(tmp_path / "run.mcap"))
+    assert "PASSED  Ran to its end" in done.stdout
+    assert "passed" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    cut = replace(whole(), about={name: told for name, told in whole().about.items() if name == "run"})
+    done = report(cut.write(tmp_path / "run.mcap"))
+    assert done.exit_code == 0
+    assert "ABORTED  Ended early" in done.stdout
+
+
 JOBS = ["{tmp}/victim", "../victim", "..", ".", "", ".hidden", "-option", "a/b", "a\\b", "a\nb", "a\x1b[2Jb", "x" * 200]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.pages import NUMBER, ROOT, consoles, files, near
+from tests.pages import NUMBER, ROOT, code_lines, consoles, excerpts, files, near
 from tests.processes import PATIENCE
 from tests.undrawn import STEPMAP
 
@@ -26,23 +26,20 @@ ALIKE = 0.05  # … by less than that part
 
 @dataclass(frozen=True)
 class Workplace:
-    """An empty folder, and an environment in which its package can be installed without a network."""
+    """An empty folder to work in."""
 
     folder: Path
 
     def run(self, command: str) -> str:
         words = shlex.split(command)
-        if words[0] == "pip":  # not into the environment that all tests use
-            alone = ["--no-deps", "--no-build-isolation", "--quiet", "--target", "installed", "."]
-            words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *alone]
-        elif words[0] == "stepmap":
+        if words[0] == "stepmap":
             words = [*STEPMAP, *words[1:]]
         elif words[0] == "python":
             words[0] = sys.executable
         done = subprocess.run(
             words,
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder / "installed"), "COLUMNS": "300"},
+            env={**os.environ, "COLUMNS": "300"},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -82,6 +79,9 @@ def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
             assert any(shows(line, one) for one in printed), (
                 f"$ {command}\nshows {line!r}, and it prints\n" + "\n".join(printed)
             )
+    for name, shown in excerpts(PAGE):
+        rest = iter(code_lines((tmp_path / name).read_text()))
+        assert all(line in rest for line in code_lines(shown)), f"{name} has other lines, or in another order"
     assert (tmp_path / "swing.png").exists()
     runs = place.run("stepmap runs crane")
     assert runs.count("passed") == 3
@@ -96,7 +96,7 @@ from stepmap import jobs
 text = pathlib.Path("crane.toml").read_text()
 for weight in (1, 1000):
     changed = pathlib.Path(f"weight{weight}.toml")
-    changed.write_text(text.replace("rho_next = 1\\n", f"rho_next = {weight}\\n"))
+    changed.write_text(text.replace("rho_next = 1 ", f"rho_next = {weight} "))
     job = jobs.load(changed)
     away = np.abs(job.solve().require().trajectory.x - job.cost().x_ref).max(axis=0)
     print(away[job.step.state_names.index("trolley")], away[job.step.state_names.index("x")])

@@ -295,6 +295,7 @@ def test_ctrl_c_saves_the_best_trajectory(tmp_path: Path) -> None:
         loaded = jobs.load(job)
         again = loaded.step.rollout(loaded.start, arrays["u"][:50])
         np.testing.assert_allclose(again.x, arrays["x"][:51], atol=1e-9)  # it is a trajectory
+    assert list(folder.glob("*.png")) == []  # drawing takes seconds, and somebody waits for the answer
     assert [path.name for path in folder.parent.iterdir()] == ["optimize"]
 
 

@@ -400,6 +400,20 @@ def test_monitor_shows_at_once_what_it_heard_when_it_connected(port: str) -> Non
     assert "replayed" not in result.output
 
 
+def test_monitor_takes_names_and_units_from_generated_code(port: str) -> None:
+    result = run("monitor", "--port", port, "--key", KEY_FILE, "--seconds", 0, "--job", JOB, "--build", OUT)
+    assert result.exit_code == 0, result.output
+    assert "(not this job's)" not in result.output
+
+
+def test_monitor_generates_nothing(port: str, tmp_path: Path) -> None:
+    for job, said in ((JOB, "holds no generated code"), (tmp_path / "none.toml", "there is no file")):
+        result = run("monitor", "--port", port, "--seconds", 0, "--job", job, "--build", tmp_path / "build")
+        assert result.exit_code == 2, result.output
+        assert said in result.output
+    assert not (tmp_path / "build").exists()
+
+
 def test_monitor_says_that_it_only_listens(port: str) -> None:
     result = run("monitor", "--port", port, "--seconds", 1.5)
     assert result.exit_code == 0, result.output

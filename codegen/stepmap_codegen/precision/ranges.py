@@ -63,6 +63,20 @@ def _kind(quantity: Coordinate | Input) -> str:
     return "coordinate" if isinstance(quantity, Coordinate) else "input"
 
 
+def require_start(system: System, pose: Array) -> None:
+    """Raises RangeError where a system starts outside its limits, so that every trajectory leaves them."""
+    for quantity, value in zip(system.coordinates, pose, strict=True):
+        if quantity.low is not None and quantity.high is not None and not quantity.low <= value <= quantity.high:
+            raise RangeError(
+                f"coordinate {quantity.name!r} starts at {value:.4g} {quantity.unit}, outside its limits "
+                f"{quantity.low:g} … {quantity.high:g}",
+                hint="Widen the limits where it is declared, or give another start in [start] of the job.",
+                signal=quantity.name,
+                value=float(value),
+                format=f"{quantity.low:g} … {quantity.high:g}",
+            )
+
+
 def require_limits(plant: Plant, trajectory: Trajectory) -> None:
     """Raises RangeError where a coordinate or an input has no limits, or the trajectory leaves them."""
     step = plant.step

@@ -42,9 +42,14 @@ class Target:
     def tool(self, name: str) -> str:
         return self.prefix + name
 
+    @property
+    def compilers(self) -> tuple[str, ...]:
+        """Programs that build for it."""
+        return tuple(self.tool(name) for name in ("gcc", "objdump", "readelf", "size"))
+
     def missing(self) -> list[str]:
         """Programs it needs that are not installed."""
-        needed = [*(self.tool(name) for name in ("gcc", "objdump", "readelf", "size")), *self.emulator[:1]]
+        needed = [*self.compilers, *self.emulator[:1]]
         return [name for name in needed if shutil.which(name) is None]
 
     def command(self, program: Path) -> list[str]:

@@ -10,7 +10,8 @@ import typer
 
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import ModelError
-from stepmap_hil.commands.options import RunArgument
+from stepmap_hil.commands.bench.finish import verdict_line, verdict_on
+from stepmap_hil.commands.options import RunArgument, SystemFileOption
 from stepmap_hil.commands.stage_list import StageList, print_memory
 from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
@@ -26,19 +27,23 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write. [default: the folder of the recording]")
     ] = None,
+    system_file: SystemFileOption = None,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:
-    """Write summary.json, plots and one HTML report of a recording."""
+    """Write summary.json, plots and one HTML report of a recording, with the verdict that follows from it."""
     if out is not None:
         runs.require_place(out, "--out")
     with working("reading the recording"):
         file = runs.find(run, build)
-        recorded = read_run(file)
+        recorded = read_run(file, system_file)
     folder = out or file.parent
     folder.mkdir(parents=True, exist_ok=True)
     _require_files(folder)
     with working("drawing"), blaming(file):
-        summary = results.write(folder, recorded.controller, recorded.closed, recorded.opened, recorded.facts)
+        evaluated = results.evaluate(recorded.controller, recorded.closed, recorded.opened, recorded.facts)
+        summary = evaluated.summary
+        verdict = verdict_on(recorded.closed, summary)[0] if recorded.concluded else runs.ABORTED
+        results.save(folder, evaluated, summary, verdict)
         rows = table(summary)
     stages = [StageTime(**stage) for stage in summary.get("stages") or []]  # older versions recorded none
     if stages:
@@ -46,6 +51,8 @@ def report(
         console().print()
     console().print(figures(rows, title=recorded.job.name))
     print_memory(summary)
+    console().print()
+    console().print(verdict_line(verdict, summary), soft_wrap=not console().is_terminal)
     console().print(f"report  {folder / 'report.html'}", soft_wrap=True)
 
 

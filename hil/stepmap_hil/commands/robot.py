@@ -10,12 +10,13 @@ import typer
 
 from stepmap import jobs
 from stepmap.cli.output import console, working
+from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
-from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.commands.prepare import controller_of, firmware, own_key
 from stepmap_hil.firmware import build as building
+from stepmap_hil.firmware.tools import require_tools
 from stepmap_hil.runs.log import MOST_SEED
 
 
@@ -38,7 +39,9 @@ def robot(
     with working("reading the job"):
         job = jobs.load(file)
         settings = settings_in(job.root)
-        require_counts(job.system, NATIVE.name)
+        generation.require_board(job, NATIVE.name)
+        generation.require(job, generation.choices_in(job.root))
+        require_tools(NATIVE.name)
     controller, generated, _ = controller_of(job, build)
     key = own_key(build / job.name)
     _, program = firmware(job, generated, building.Choices(NATIVE.name, key), build)

@@ -13,10 +13,10 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap_codegen import generate as generation
 from stepmap_codegen.commands import write_controller
-from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.boards import SerialBoard
 from stepmap_hil.firmware import build as building
 from stepmap_hil.firmware.build import Choices, Firmware
+from stepmap_hil.firmware.tools import require_tools
 from stepmap_hil.wire import key as keys
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
@@ -26,7 +26,7 @@ def generated_code(file: Path, out: Path, board: str | None = None) -> tuple[Job
     """The job and its generated code, which is made now where it is not there."""
     with working("reading the job"):
         job = jobs.load(file)
-        require_counts(job.system, board)
+        generation.require_board(job, board)
         choices = generation.choices_in(job.root)
         solved = optimum.stage(job, out)
         made = generation.stage(job, solved, choices, out)
@@ -38,7 +38,7 @@ def generated_code(file: Path, out: Path, board: str | None = None) -> tuple[Job
 
 def built_firmware(file: Path, choices: Choices, out: Path, *, force: bool = False) -> tuple[Stage, Stage]:
     """Stages of the generated code and of the firmware, both made now where they are not there."""
-    building.checkout()  # before anything takes time
+    require_tools(choices.board, registry=choices.registry)  # before anything takes time
     secret = None if choices.key is None else keys.read(choices.key)
     if secret is None:
         complain("no key: this board will take no messages; make one with stepmap key", kind="warning")

@@ -104,7 +104,7 @@ class Firmware:
 
     @property
     def summary(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        found: dict[str, Any] = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
         return found
 
 
@@ -165,11 +165,11 @@ def _keep(made: Stage, generated: Path, choices: Choices, run: str) -> None:
         if (generated / pinned.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
             shutil.copy(generated / pinned.FILE, folder / pinned.FILE)
         summary = _summary(choices, generated, _budget(choices.spec, built, run))
-        (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+        (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
 def _summary(choices: Choices, generated: Path, sizes: Budget) -> dict[str, Any]:
-    signals = json.loads((generated / "signals.json").read_text())
+    signals = json.loads((generated / "signals.json").read_text(encoding="utf-8"))
     board = choices.spec
     return {
         "board": choices.board,
@@ -214,9 +214,7 @@ def pio(
     """What PlatformIO printed while it did something with the firmware of a stage."""
     root = checkout()
     if importlib.util.find_spec("platformio") is None and shutil.which("pio") is None:
-        raise ToolchainError(
-            "PlatformIO is not installed", command="pio", log="", remedy="pip install 'platformio==6.2.*' scons==4.11.1"
-        )
+        raise ToolchainError("PlatformIO is not installed", command="pio", log="", remedy=PLATFORMIO)
     program = "pio" if choices.registry else str(root / "firmware" / "platforms" / "pio")
     command = [program, *arguments, "--project-dir", str(root)]
     with made.alone(), _scratch(made) as scratch:  # objects of two processes at once would be neither's
@@ -233,6 +231,7 @@ def pio(
     return output
 
 
+PLATFORMIO = "pip install 'platformio==6.2.*' scons==4.11.1"
 REMEDY = "correct what the log names; docs/boards.md tells what has to be installed"
 REMEDIES = {
     "overflowed by": 'the job does not fit: generate tables (form = "rows" in [codegen]), shorten the trajectory, or '

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.jobs import Job
+from stepmap.jobs.system import source_of
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import Fault, operator_fault
 from stepmap_hil.runs.listener import RunListener
@@ -132,7 +133,7 @@ def live(
 
     step = controller.plant.step
     plan = step.layout.pose(controller.schedule.values()[:, : step.nx])
-    system, shown = job.document["system"], charts(controller, clock=clock)
+    system, shown = source_of(job), charts(controller, clock=clock)
     with RemotePage(title, system, faults=tuple(faults), reference=plan, charts=shown) as page:
         print(f"live page: {page.url}", file=sys.stderr, flush=True)
         try:

@@ -67,7 +67,7 @@ def _rendered(figure: Figure) -> dict[str, bytes]:
 def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict: str = "") -> None:
     """summary.json, pictures and report.html, in this order; each is whole or not there.
 
-    The report has the verdict of a run that was just made; a recording alone does not tell it.
+    The report has the verdict on the run where one is given.
     """
     run = evaluated.run
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)

@@ -11,6 +11,7 @@ from stepmap.cli.commands.catalog import systems
 from stepmap.cli.commands.demo import demo
 from stepmap.cli.commands.doctor import doctor
 from stepmap.cli.commands.figure import figure
+from stepmap.cli.commands.new import new
 from stepmap.cli.commands.optimize import optimize
 from stepmap.cli.commands.simulate import simulate
 from stepmap.cli.root import Root
@@ -44,6 +45,7 @@ def _before(
         raise typer.Exit(2)
 
 
+app.command()(new)
 app.command()(systems)
 app.command()(simulate)
 app.command()(optimize)

@@ -10,8 +10,8 @@ from typing import Any
 from rich.markup import escape
 
 PANELS = {
-    "Model": ("systems", "simulate"),
-    "Controller": ("optimize", "generate", "ranges"),
+    "Model": ("new", "systems", "simulate"),
+    "Controller": ("check", "optimize", "generate", "ranges"),
     "Board": ("build", "flash", "upload", "monitor", "stop", "key"),
     "Run": ("demo", "bench", "robot", "calibrate"),
     "Look": ("report", "replay", "figure", "runs"),

@@ -17,7 +17,7 @@ from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.log import STOPPED, Run
 from stepmap_hil.runs.stage_times import StageClock
 
-COLORS = {runs.PASSED: "green", runs.STOPPED: "yellow", runs.FAILED: "red"}
+COLORS = {runs.PASSED: "green", runs.STOPPED: "yellow", runs.ABORTED: "yellow", runs.FAILED: "red"}
 
 Recorded = tuple[Run, Run | None, dict[str, Any]]
 """Closed loop, open loop, facts."""

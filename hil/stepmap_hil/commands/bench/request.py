@@ -8,10 +8,11 @@ from pathlib import Path
 from stepmap import jobs
 from stepmap.errors import ModelError
 from stepmap.jobs import Job
+from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
-from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.settings import BenchSettings, settings_in
 from stepmap_hil.faults.spec import Fault, read_faults
+from stepmap_hil.firmware.tools import require_tools
 from stepmap_hil.rig.file import RigFile, read_rig
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.wire import key as keys
@@ -58,13 +59,13 @@ class Task:
 
 def read(request: Request) -> Task:
     """The task of a request; raises what can be known before anything is made."""
-    runs.require_place(request.build, "--build")
+    runs.require_writable(request.build, "--build")
     job = jobs.load(request.file)
     settings = settings_in(job.root)
     if request.sensor is not None:
         settings = replace(settings, sensor=request.sensor)
     if request.runs is not None:
-        runs.require_place(request.runs, "--runs")
+        runs.require_writable(request.runs, "--runs")
     channels = [name for name, _ in job.system.sensor_channels]
     axes = [c.name for c in job.system.kinematic]
     faults = read_faults(request.faults, channels, axes) if request.faults is not None else ()
@@ -72,7 +73,9 @@ def read(request: Request) -> Task:
     if rig.real and request.faults is not None:
         raise ModelError("--faults: faults are injected into a simulated plant, and this rig has a real robot")
     board = request.board or rig.board or NATIVE.name
-    require_counts(job.system, board)
+    generation.require_board(job, board)
+    generation.require(job, generation.choices_in(job.root))
+    require_tools(board, runs=(request.port or rig.port) is None)
     port = request.port or rig.port
     if port is not None:
         require_port(port)

@@ -12,10 +12,12 @@ import typer
 from rich.live import Live
 
 from stepmap.cli.output import Screen, complain, console, working
-from stepmap.errors import LinkError
+from stepmap.errors import LinkError, ModelError
+from stepmap.jobs.read import job_name
+from stepmap_codegen import generate as generation
 from stepmap_hil.commands.monitor.view import Monitor
 from stepmap_hil.commands.options import TIMEOUT_S, Build, KeyOption, PortOption, SystemOption
-from stepmap_hil.commands.shared import generated_code, key_file, linked, need_key
+from stepmap_hil.commands.shared import key_file, linked, need_key
 from stepmap_hil.wire.ports import require_port
 from stepmap_hil.wire.raw_values import SignalCodec
 
@@ -25,7 +27,7 @@ REFRESH = 0.1  # s
 def monitor(
     port: PortOption,
     job: Annotated[
-        Path | None, typer.Option(metavar="JOB", help="A job file, for names and units of the numbers.")
+        Path | None, typer.Option(metavar="JOB", help="A job file whose code was generated, for names and units.")
     ] = None,
     key: KeyOption = None,
     system: SystemOption = 1,
@@ -43,7 +45,7 @@ def monitor(
     secret = None if key_file(key) is None else need_key(key)
     if secret is None:
         complain("no key: it only listens, and nothing it shows is checked (--key FILE)", kind="warning")
-    codec = None if job is None else SignalCodec.read(generated_code(job, build)[1].folder)
+    codec = None if job is None else _codec(job, build)
     with linked(port, secret, system) as link:
         watched = Monitor(link, codec)
         news: list[str] = []
@@ -70,6 +72,19 @@ def monitor(
             raise LinkError(
                 f"no heartbeat of board {system} came from {port}", hint="Is it powered, and is this its port?"
             )
+
+
+def _codec(job: Path, build: Path) -> SignalCodec:
+    """Names and units of a job's numbers, from the code that was generated for it; nothing is generated here."""
+    folder = build / job_name(job) / generation.NAME
+    if not job.is_file():
+        raise ModelError(f"--job: there is no file {job}")
+    if not (folder / "signals.json").is_file():
+        raise ModelError(
+            f"--job: {folder} holds no generated code of this job, which has the names and units",
+            hint=f"Run stepmap generate {job} first, or say with --build where it is.",
+        )
+    return SignalCodec.read(folder)
 
 
 @contextmanager

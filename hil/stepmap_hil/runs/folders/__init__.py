@@ -21,6 +21,7 @@ from stepmap_hil.runs.folders.layout import (
     UNKNOWN,
     folder,
     require_place,
+    require_writable,
 )
 from stepmap_hil.runs.folders.links import latest, lead, lead_aborted
 from stepmap_hil.runs.folders.listing import Known, find, holds_runs, known, prunable, remove
@@ -50,5 +51,6 @@ __all__ = [
     "prunable",
     "remove",
     "require_place",
+    "require_writable",
     "sweep",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
@@ -38,6 +39,19 @@ def require_place(place: Path, option: str) -> None:
     """Raises where something is in the place of a folder."""
     if place.exists() and not place.is_dir():
         raise ModelError(f"{option}: {place} is not a folder", hint="Name a folder; one that is not there is made.")
+
+
+def require_writable(place: Path, option: str) -> None:
+    """Raises where no file can be written in a folder, or no such folder be made; leaves nothing there."""
+    require_place(place, option)
+    there = next(parent for parent in (place, *place.absolute().parents) if parent.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".stepmap-", suffix=".trial", dir=there):
+            pass
+    except OSError as error:
+        raise ModelError(
+            f"{option}: no files can be written to {place}: {error.strerror}", hint="Name a folder of your own."
+        ) from None
 
 
 def alone_in(place: Path) -> Any:
