@@ -19,7 +19,8 @@ from stepmap_hil.bench.execute import closed_loop, open_loop
 from stepmap_hil.report import plots as figures
 from stepmap_hil.report import published as paper_figures
 from stepmap_hil.report import write as results
-from stepmap_hil.report.summary import series, summarize
+from stepmap_hil.report.series import series
+from stepmap_hil.report.summary import summarize
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.runs.recording import read_run

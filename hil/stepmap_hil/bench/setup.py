@@ -121,6 +121,13 @@ class Setup:
             "stepmap": stepmap.__version__,
         }
 
+    def start_pose(self) -> Array:
+        """q̄ where the plant begins, which may be away from the plan."""
+        errors = self.settings.plant
+        names = [c.name for c in self.job.system.coordinates]
+        away = [0.0 if self.rig.real else errors.start.get(n, 0.0) + errors.offsets.get(n, 0.0) for n in names]
+        return np.asarray(self.job.pose, dtype=float) + np.array(away)
+
     def workspace(self) -> Workspace:
         """Limits of a real robot."""
         return Workspace(self.rig, [c.name for c in self.job.system.coordinates])

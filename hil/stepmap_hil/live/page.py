@@ -44,7 +44,7 @@ class LivePage:
     """Shows a run in a browser. ``update`` is called by the run; ``stop_requested`` and ``injected`` ask the user.
 
     ``system`` is a system or its name in the catalog; ``reference`` the q̄ or x of a plan, (N, ...), whose path is
-    drawn; ``port`` 0 takes a free one.
+    drawn; ``around`` poses that the camera shows besides, such as the start; ``port`` 0 takes a free one.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class LivePage:
         *,
         reference: ArrayLike | None = None,
         charts: Sequence[Chart] = CHARTS,
+        around: ArrayLike | None = None,
     ) -> None:
         self.system = sm.systems.get(system) if isinstance(system, str) else system
         self._stop = threading.Event()
@@ -71,6 +72,7 @@ class LivePage:
         n = self._n = len(self.system.coordinates)
         plan = self.system.configuration({})[None] if reference is None else np.asarray(reference, float)[:, :n]
         path = self.system.positions(plan)
+        besides = self.system.positions(plan[:0] if around is None else np.asarray(around, float)[:, :n])
         with _quiet():
             self._server = _Server(port, title)
         if port and self._server.get_port() != port:
@@ -83,7 +85,7 @@ class LivePage:
             raise
         self.url = f"http://{HOST}:{self._server.get_port()}/{self._server.gate.token}/"
         with self._server.atomic():
-            self._scene = Scene(self._server, self.system, path)
+            self._scene = Scene(self._server, self.system, path, besides)
             self._panel(faults, charts)
 
     def _panel(self, faults: Sequence[str], charts: Sequence[Chart]) -> None:

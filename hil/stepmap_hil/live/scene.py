@@ -51,14 +51,17 @@ def legend() -> str:
 
 
 class Scene:
-    """``path``: positions of all frames along the reference, (N, frame, 3), or at the start alone, (1, frame, 3)."""
+    """``path``: positions of all frames along the reference, (N, frame, 3), or at the start alone, (1, frame, 3).
 
-    def __init__(self, server: viser.ViserServer, system: System, path: Array) -> None:
+    The camera shows all of it, and ``besides``, (M, frame, 3).
+    """
+
+    def __init__(self, server: viser.ViserServer, system: System, path: Array, besides: Array) -> None:
         self.api, self.system, self.shape = server.scene, system, skeleton(system)
-        shown = path[:, self.shape.visible]
+        shown = np.concatenate([path, besides])[:, self.shape.visible]
         low, high = shown.min(axis=(0, 1)), shown.max(axis=(0, 1))
         self.size = max(float(np.linalg.norm(high - low)), 1e-3)
-        _look(server, system, path, (low + high) / 2, self.size)
+        _look(server, system, shown, (low + high) / 2, self.size)
         _floor(server.scene, view.upward(system), low, high, self.size)
         _rails(server.scene, system, self.shape, self.size)
         self.plant = Body(server.scene, "plant", self.shape, self.size, PLANT)
@@ -193,9 +196,9 @@ def _chains(positions: Array) -> Array:
     return pairs.reshape(-1, 2, 3).astype(np.float32)
 
 
-def _look(server: viser.ViserServer, system: System, path: Array, middle: Array, size: float) -> None:
+def _look(server: viser.ViserServer, system: System, shown: Array, middle: Array, size: float) -> None:
     """A camera in front of the mechanism, a little to the side and above."""
-    seen = view.choose(system, path)
+    seen = view.choose(system, shown)
     away = 0.72 * size / np.tan(FIELD / 2)
     server.scene.configure_environment_map(None)  # takes seconds to prepare without a graphics processor
     server.scene.add_light_ambient("/light", intensity=2.5)

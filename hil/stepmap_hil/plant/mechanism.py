@@ -26,16 +26,17 @@ class PlantErrors:
     motor: MotorErrors = field(default_factory=MotorErrors)
     step: float = 0.002  # s, of the simulation, at most
 
-    def differences(self, *, motors: bool) -> list[str]:
-        """What the model does not know, for people."""
+    def differences(self, units: Sequence[str]) -> list[str]:
+        """What the model does not know, for people; ``units`` are those of the coordinates that motors move."""
         texts = [f"{name} = {value:g}" for name, value in self.system.items() if isinstance(value, int | float)]
         texts += [f"start of {name} {value:+g}" for name, value in self.start.items()]
         texts += [f"{name} {value:+g}" for name, value in self.offsets.items()]
-        if motors:
+        if units:
             m = self.motor
+            backlash = " or ".join(f"{m.backlash:g} {unit}".rstrip() for unit in dict.fromkeys(units))
             texts.append(
                 f"motors with {m.time_constant_factor:g} times the time constant, {m.gain_factor:g} times the gain, "
-                f"{m.backlash:g} m of backlash"
+                f"{backlash} of backlash"
             )
         return texts
 
