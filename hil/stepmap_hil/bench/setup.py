@@ -126,7 +126,8 @@ class Setup:
         errors = self.settings.plant
         names = [c.name for c in self.job.system.coordinates]
         away = [0.0 if self.rig.real else errors.start.get(n, 0.0) + errors.offsets.get(n, 0.0) for n in names]
-        return np.asarray(self.job.pose, dtype=float) + np.array(away)
+        start: Array = np.asarray(self.job.pose, dtype=float) + np.array(away)
+        return start
 
     def workspace(self) -> Workspace:
         """Limits of a real robot."""

@@ -13,6 +13,7 @@ import viser
 
 from stepmap.arrays import Array
 from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.plots import view
 from stepmap.plots.skeleton import Skeleton, skeleton
@@ -62,7 +63,7 @@ class Scene:
         low, high = shown.min(axis=(0, 1)), shown.max(axis=(0, 1))
         self.size = max(float(np.linalg.norm(high - low)), 1e-3)
         _look(server, system, shown, (low + high) / 2, self.size)
-        _floor(server.scene, view.upward(system), low, high, self.size)
+        _floor(server.scene, upward(system), low, high, self.size)
         _rails(server.scene, system, self.shape, self.size)
         self.plant = Body(server.scene, "plant", self.shape, self.size, PLANT)
         self.ghost = Body(server.scene, "estimate", self.shape, self.size, GHOST)
@@ -202,7 +203,7 @@ def _look(server: viser.ViserServer, system: System, shown: Array, middle: Array
     away = 0.72 * size / np.tan(FIELD / 2)
     server.scene.configure_environment_map(None)  # takes seconds to prepare without a graphics processor
     server.scene.add_light_ambient("/light", intensity=2.5)
-    server.scene.set_up_direction(tuple(view.upward(system)))
+    server.scene.set_up_direction(tuple(upward(system)))
     camera = server.initial_camera
     camera.position = middle + away * (seen.toward + 0.25 * seen.right + 0.12 * seen.top)
     camera.look_at = middle

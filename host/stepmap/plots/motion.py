@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
 from stepmap.arrays import Array
+from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.plots import space
 from stepmap.plots import view as views
@@ -83,7 +84,7 @@ def draw_motion(figure: Figure, place: SubplotSpec | int, motion: Motion) -> Axe
         axes = figure.add_subplot(place)
         _draw_row(axes, motion)
     else:
-        axes = space.add_axes(figure, place, motion.positions[:, motion.parts.visible], views.upward(motion.system))
+        axes = space.add_axes(figure, place, motion.positions[:, motion.parts.visible], upward(motion.system))
         _draw_flashes(axes, motion.parts, motion.page)
     return axes
 
