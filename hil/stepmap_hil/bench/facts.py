@@ -23,7 +23,7 @@ def early_facts(setup: Setup) -> dict[str, Any]:
     built, board = setup.firmware.summary, boards.find(setup.firmware.board)
     return {
         "seed": setup.seed,
-        "sensor": setup.settings.sensor,
+        "sensor": setup.sensor_name,
         "angles": setup.settings.angles,
         "planned_ticks": setup.planned,
         "plant_differences": setup.settings.plant.differences([c.unit for c in setup.job.system.kinematic]),

@@ -99,7 +99,7 @@ class Setup:
         return Circumstances(
             mode=self.mode,
             plant=self.rig.plant,
-            sensor=self.settings.sensor,
+            sensor=self.sensor_name,
             board=self.firmware.board,
             port=self.port is not None,
             believed_late=self.controller.sensor_delay,
@@ -115,7 +115,7 @@ class Setup:
             "board": self.firmware.board,
             "model": self.controller.digest,
             "seed": str(self.seed),
-            "sensor": self.settings.sensor,
+            "sensor": self.sensor_name,
             "mode": self.mode,
             "plant": self.rig.plant,
             "stepmap": stepmap.__version__,
@@ -131,7 +131,13 @@ class Setup:
 
     def workspace(self) -> Workspace:
         """Limits of a real robot."""
-        return Workspace(self.rig, [c.name for c in self.job.system.coordinates])
+        coordinates = self.job.system.coordinates
+        return Workspace(self.rig, [c.name for c in coordinates], [c.unit for c in coordinates])
+
+    @property
+    def sensor_name(self) -> str:
+        """What measures: a sensor of the bench, or that of a real robot."""
+        return self.rig.sensor if self.rig.real else self.settings.sensor
 
     def sensor(self) -> Sensor:
         return sensors.make(self.settings.sensor, self.job, self.seed, self.rig)

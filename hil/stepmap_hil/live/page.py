@@ -66,6 +66,7 @@ class LivePage:
         self._units = {name: chart.unit for chart in charts if len(chart.lines) <= FEW for name in chart.lines}
         self._pending: LiveFrame | None = None
         self._points: Array | None = None  # that are drawn
+        self._has_camera = False  # points were drawn once
         self._passed: list[Pose] = []  # by the plant since the last drawing
         self._due = self._slow_due = 0.0
         self._closed = False
@@ -133,6 +134,7 @@ class LivePage:
             self._scene.move(*(None if q is None else next(placed) for q in poses))
             if not _same(frame.points, self._points):
                 self._points = frame.points
+                self._has_camera = True
                 self._scene.draw_points(frame.points)
             if slow:
                 self._extend_trail()
@@ -160,7 +162,7 @@ class LivePage:
             time=frame.time,
             reason=html.escape(frame.reason),
             numbers=numbers,
-            colors=legend(),
+            colors=legend(self._has_camera),
         )
 
     def wait(self, text: str) -> None:

@@ -45,9 +45,10 @@ RAIL: Color = (150, 156, 165)
 DEPTH: Color = (120, 60, 160)
 
 
-def legend() -> str:
-    """What the colours mean, in HTML."""
-    named = (("plant", PLANT.color), ("estimate", GHOST.color), ("reference", REFERENCE), ("depth camera", DEPTH))
+def legend(camera: bool) -> str:
+    """What the colours mean, in HTML; ``camera``: points of one are shown."""
+    named = [("plant", PLANT.color), ("estimate", GHOST.color), ("reference", REFERENCE)]
+    named += [("depth camera", DEPTH)] if camera else []
     return " ".join(f'<span style="color: rgb{color}">●</span>&nbsp;{name}' for name, color in named)
 
 
