@@ -52,7 +52,9 @@ def digest() -> str:
 def generate(folder: Path) -> None:
     run("C", folder / "c")
     dated = folder / "c" / "stepmap" / "version.h"
-    dated.write_text(re.sub(r"(?m)^#define MAVLINK_BUILD_DATE .*\n", "", dated.read_text()))
+    dated.write_text(
+        re.sub(r"(?m)^#define MAVLINK_BUILD_DATE .*\n", "", dated.read_text(encoding="utf-8")), encoding="utf-8"
+    )
     (folder / "c" / "stepmap" / "testsuite.h").unlink()  # needs mavgen's buffers, which we leave out
     (folder / "python").mkdir()
     run("Python3", folder / "python" / f"{MODULE}.py")
@@ -85,12 +87,12 @@ def write(folder: Path) -> Path:
     """Generates into a folder, which then is whole or not there."""
     stamp, wanted = folder / "digest", digest()
     with only_one(folder):
-        if stamp.exists() and stamp.read_text() == wanted:
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
             return folder
         fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
             generate(fresh)
-            (fresh / "digest").write_text(wanted)
+            (fresh / "digest").write_text(wanted, encoding="utf-8")
             fresh.chmod(0o755)
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(fresh, folder)
@@ -306,7 +308,7 @@ def main() -> None:
     if asked.out is not None:
         write(asked.out)
     if asked.docs is not None:
-        asked.docs.write_text(wire_document())
+        asked.docs.write_text(wire_document(), encoding="utf-8")
 
 
 if __name__ == "__main__":

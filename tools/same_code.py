@@ -101,7 +101,7 @@ def compare(old: Path, new: Path) -> list[tuple[str, str]]:
         raise FileNotFoundError(f"no .c or .h files in {old}")
     renaming = Renaming()
     for name in sorted(files[0]):
-        renaming.compare(name, (old / name).read_text(), (new / name).read_text())
+        renaming.compare(name, (old / name).read_text(encoding="utf-8"), (new / name).read_text(encoding="utf-8"))
     return renaming.changed()
 
 

@@ -59,7 +59,7 @@ def main() -> None:
     for path, text in headers().items():
         target = FOLDER / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        target.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

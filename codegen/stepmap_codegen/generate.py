@@ -159,7 +159,7 @@ def write(made: Stage, controller: Controller) -> None:
         (folder / saved.FILE).write_bytes(saved.pack(controller))
         formats = controller.formats_file()
         if formats is not None:
-            (folder / pinning.FILE).write_text(formats)
+            (folder / pinning.FILE).write_text(formats, encoding="utf-8")
 
 
 def load(made: Stage, job: Job, choices: Choices) -> Controller:
@@ -200,7 +200,7 @@ def stale(folder: Path, controller: Controller) -> list[str]:
     wrong = [f"{name} is missing" for name in wanted if name not in found]
     wrong += [f"{name} differs" for name in found if found[name] != wanted[name] and not (alike and name in SCHEDULE)]
     formats = folder / pinning.FILE  # folders under version control may do without
-    if formats.exists() and formats.read_text() != controller.formats_file():
+    if formats.exists() and formats.read_text(encoding="utf-8") != controller.formats_file():
         wrong.append(f"{pinning.FILE} differs")
     return [*wrong, *(f"{name} is not generated" for name in foreign(folder))]
 

@@ -40,7 +40,7 @@ def key_header(folder):
     key = os.environ.get("STEPMAP_KEY")
     if key:
         try:
-            digits = Path(key).read_text(errors="replace").strip()
+            digits = Path(key).read_text(errors="replace", encoding="utf-8").strip()
             mode = Path(key).stat().st_mode
         except OSError as error:
             raise SystemExit(f"STEPMAP_KEY={key}: {error.strerror}; `stepmap key` makes a key") from None
@@ -51,7 +51,7 @@ def key_header(folder):
         os.umask(0o077)  # objects and images hold the key
         text = "#define SM_KEY {" + ", ".join(f"0x{digits[i : i + 2]}" for i in range(0, 64, 2)) + "}\n"
     others = path.is_file() and os.name == "posix" and path.stat().st_mode & 0o077
-    if not path.is_file() or others or path.read_text() != text:
+    if not path.is_file() or others or path.read_text(encoding="utf-8") != text:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)

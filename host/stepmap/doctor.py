@@ -119,10 +119,10 @@ def _probe(command: list[str], folder: Path) -> str:
     """What keeps a library built in that folder from being loaded, or nothing."""
     with tempfile.TemporaryDirectory(dir=folder, prefix="probe-") as name:
         source, built = Path(name) / "probe.c", Path(name) / "probe.so"
-        source.write_text(PROBE)
+        source.write_text(PROBE, encoding="utf-8")
         line = [*command, *compiler.COMMON, "-shared", str(source), "-o", str(built), "-lm"]
         try:
-            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+            done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False, timeout=60)
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"{shlex.join(command)} does not run: {error}"
         if done.returncode:

@@ -119,6 +119,6 @@ def _is_still(handle: int, path: Path) -> bool:
 
 def _holder(path: Path) -> str:
     try:
-        return f"process {int(path.read_text())}"
+        return f"process {int(path.read_text(encoding='utf-8'))}"
     except (OSError, ValueError):
         return "another process"

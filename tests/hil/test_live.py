@@ -25,6 +25,7 @@ from websockets.sync.client import connect
 import stepmap as sm
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
+from stepmap.jobs.system import SystemSource
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.live import LiveFrame, LivePage, RemotePage
 from stepmap_hil.live.frame import configuration
@@ -284,7 +285,7 @@ def test_the_demo_runs() -> None:
 # In a process of its own
 
 
-SYSTEM = {"name": "suspended_mass"}
+SYSTEM = SystemSource("suspended_mass")
 
 
 def served(url: str) -> bool:
@@ -325,7 +326,7 @@ def test_a_run_whose_page_is_gone_is_stopped() -> None:
 def test_a_page_does_not_outlive_its_run() -> None:
     """Even if that dies without a word."""
     script = (
-        "import os; from stepmap_hil.live import RemotePage; "
+        "import os; from stepmap.jobs.system import SystemSource; from stepmap_hil.live import RemotePage; "
         f"print(RemotePage('a run', {SYSTEM}).url, flush=True); os.kill(os.getpid(), 9)"
     )
     made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)

@@ -61,6 +61,10 @@ MISTAKES: dict[str, tuple[Callable[[Workbench], Any], str]] = {
     "transform of words": (lambda w: w.b.world.fixed([["a"]], name="tip"), "frame 'tip'.*4x4"),
     "transform that scales": (lambda w: w.b.world.fixed(np.diag([2.0, 1, 1, 1]), name="tip"), "not a rigid transform"),
     "transform that mirrors": (lambda w: w.b.world.fixed(np.diag([-1.0, 1, 1, 1]), name="tip"), "not a rigid"),
+    "mass is a text": (lambda w: w.b.mass(w.bob, "1"), "mass on frame 'bob': expected a number.*the text '1'"),
+    "angle in degrees": (lambda w: w.b.coordinate("a", unit="deg"), "'a': its values are in rad.*does not convert"),
+    "length in millimetres": (lambda w: w.b.coordinate("a", unit="mm"), "'a': its values are in m"),
+    "limit is a text": (lambda w: w.b.coordinate("a", low="-1"), "'a'.*text '-1'"),
     "mass is not finite": (lambda w: w.b.mass(w.bob, NAN), "mass on frame 'bob'.*finite"),
     "inertia is one number": (lambda w: w.b.mass(w.bob, 1.0, inertia=2.0), "inertia.*'bob'.*principal moments"),
     "inertia of two numbers": (lambda w: w.b.mass(w.bob, 1.0, inertia=(1, 2)), "inertia.*'bob'.*3x3"),
@@ -115,9 +119,27 @@ def test_negative_mass_is_refused() -> None:
 
 def test_negative_principal_moment_is_refused() -> None:
     w = Workbench()
-    w.b.mass(w.bob, 1.0, inertia=(1.0, -0.1, 1.0))
-    with pytest.raises(ModelError, match="inertia of mass on frame 'bob': must have no negative principal moment"):
+    refused = "inertia of mass on frame 'bob': must have no negative principal moment"
+    with pytest.raises(ModelError, match=refused):
+        w.b.mass(w.bob, 1.0, inertia=(1.0, -0.1, 1.0))
+    w.b.mass(w.bob, 1.0, inertia=(1.0, w.b.parameter("j", -0.1), 1.0))
+    with pytest.raises(ModelError, match=refused):
         w.b.build()
+
+
+@pytest.mark.parametrize("inertia", [(1, 1, 50), np.diag([0.0, 1.0, 2.0]), (0.1, 0.1, 0.25)])
+def test_an_inertia_that_no_body_has_is_refused(inertia: object) -> None:
+    """Jx + Jy − Jz = ∫ 2 z² dm ≥ 0, and so for the other two pairs."""
+    w = Workbench()
+    with pytest.raises(ModelError, match=r"'bob': no body has the principal moments .* kg m²") as caught:
+        w.b.mass(w.bob, 1.0, inertia=inertia)
+    assert "exceed the sum of the other two" in caught.value.cause
+
+
+@pytest.mark.parametrize("inertia", [(0, 0, 2.0), (1 / 3, 0, 1 / 3), (0.2, 0.301, 0.5), (1, 1, 2.0), (0, 0, 0)])
+def test_an_inertia_of_a_plate_a_rod_or_a_plane_mechanism_is_taken(inertia: object) -> None:
+    w = Workbench()
+    w.b.mass(w.bob, 1.0, inertia=inertia)
 
 
 def test_dynamic_coordinate_that_moves_no_mass_is_refused() -> None:

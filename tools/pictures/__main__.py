@@ -22,4 +22,4 @@ def drawn() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, content in drawn().items():
-        (IMAGES / name).write_text(content)
+        (IMAGES / name).write_text(content, encoding="utf-8")

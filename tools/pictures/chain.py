@@ -49,10 +49,10 @@ def data() -> Data:
         belief, _ = ekf.update(ekf.predict(belief, plan.u[k]), z)
         measured.append(z[:2])
         estimated.append(belief.x[:2])
-    feedback = re.search(r"^void sm_state_feedback\(.*?^}", CODE.read_text(), re.MULTILINE | re.DOTALL)
+    feedback = re.search(r"^void sm_state_feedback\(.*?^}", CODE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert feedback is not None
     code = [line.strip() for line in feedback[0].splitlines() if "sm_mul" in line][:6]
-    rows = json.loads(RUN.read_text())
+    rows = json.loads(RUN.read_text(encoding="utf-8"))
     wanted = np.array([[row["reference_xm"], row["reference_ym"]] for row in rows])
     far = {
         trial: np.linalg.norm(np.array([[row[f"{trial}_xm"], row[f"{trial}_ym"]] for row in rows]) - wanted, axis=1)
@@ -166,5 +166,7 @@ def draw(palette: Palette, columns: int, shown: Data) -> Drawing:
 if __name__ == "__main__":
     shown = data()
     for theme, palette in PALETTES.items():
-        (ROOT / "docs" / "images" / f"chain-{theme}.svg").write_text(draw(palette, 6, shown).svg())
-        (ROOT / "docs" / "images" / f"chain-narrow-{theme}.svg").write_text(draw(palette, 2, shown).svg())
+        (ROOT / "docs" / "images" / f"chain-{theme}.svg").write_text(draw(palette, 6, shown).svg(), encoding="utf-8")
+        (ROOT / "docs" / "images" / f"chain-narrow-{theme}.svg").write_text(
+            draw(palette, 2, shown).svg(), encoding="utf-8"
+        )

@@ -77,7 +77,9 @@ PAD, ROW = 14, 24
 
 def layers() -> dict[str, list[str]]:
     """Modules of each package, highest first, as import-linter checks them."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
     found = {}
     for contract in contracts:
         for package in contract.get("containers", ()):

@@ -75,7 +75,9 @@ def build(
     whole, *parts = elf.sizes(target, [program, *objects])
     functions = elf.functions(target, program)
     graphs = [made.with_suffix(".ci") for made in (*objects, *runtime)]
-    frames = compiled("".join(graph.read_text() for graph in graphs if graph.exists()))  # assembly has none
+    frames = compiled(
+        "".join(graph.read_text(encoding="utf-8") for graph in graphs if graph.exists())
+    )  # assembly has none
     plain = _largest((name.rpartition(":")[2], frame.bytes) for name, frame in frames.items())
     if target.memory:
         others = {function.name: function.address for function in functions if function.name not in plain}

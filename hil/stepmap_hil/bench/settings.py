@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-import stepmap as sm
 from stepmap.errors import StepmapError
+from stepmap.jobs.system import read_source
 from stepmap.mechanics.system import System
 from stepmap.toml.tables import Table, read, shown
 from stepmap.units import ANGLES
@@ -97,17 +97,13 @@ def _within(table: Table, name: str, usual: float, low: float, high: float, unit
 
 def _built(table: Table, values: Mapping[str, float], system: Table) -> System | None:
     """The system with other arguments; None where the job's own is not one, which reading the job reports."""
-    name = system.entries.get("name")
-    if name not in sm.systems.names():
-        return None
     try:
-        given = ((key, value) for key, value in system.entries.items() if key != "name")
-        own = {key: system.number(key) if isinstance(value, str) else value for key, value in given}
-        model = sm.systems.get(name, **own)
+        source = read_source(system)
+        model = source.make()
     except (StepmapError, TypeError):
         return None
-    table.only({**own, **{p.name: None for p in model.parameters}}, "argument")
+    table.only({**source.arguments, **{p.name: None for p in model.parameters}}, "argument")
     try:
-        return sm.systems.get(name, **(own | dict(values)))
+        return source.make(**values)
     except StepmapError as error:
         raise table.error(str(error)) from None

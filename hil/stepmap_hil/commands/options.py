@@ -27,4 +27,12 @@ PortOption = Annotated[
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run: its name, its folder, a recording (.mcap), or latest.")
 ]
+SystemFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Your copy of the recorded system's Python file. Code of a recording that you have not run yourself is "
+        "never run.",
+    ),
+]
 TIMEOUT_S = 5.0  # for an answer

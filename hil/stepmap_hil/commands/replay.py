@@ -16,7 +16,7 @@ from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE, Runs
 from stepmap_hil.bench import replay as replaying
 from stepmap_hil.boards import without_hardware
-from stepmap_hil.commands.options import RunArgument
+from stepmap_hil.commands.options import RunArgument, SystemFileOption
 from stepmap_hil.commands.prepare import firmware, own_key
 from stepmap_hil.firmware.build import Choices
 from stepmap_hil.runs import folders as runs
@@ -31,6 +31,7 @@ DEFAULT = BoardName(NATIVE.name)
 def replay(
     run: RunArgument,
     board: Annotated[BoardName, typer.Option(help="A process, or an emulated chip.")] = DEFAULT,
+    system_file: SystemFileOption = None,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")] = Path("build"),
 ) -> None:
     """Send a recording's measurements to a board again, and compare estimates and commands bit for bit.
@@ -39,7 +40,7 @@ def replay(
     """
     with working("reading the recording"):
         file = runs.find(run, build)
-        recorded = read_run(file)
+        recorded = read_run(file, system_file)
     place = build / "replay"  # apart from what the job is now
     generated = generation.stage(recorded.job, optimum.stage(recorded.job, place), recorded.choices, place)
     with generated.making() as needed:

@@ -10,7 +10,7 @@ import typer
 
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import ModelError
-from stepmap_hil.commands.options import RunArgument
+from stepmap_hil.commands.options import RunArgument, SystemFileOption
 from stepmap_hil.commands.stage_list import StageList, print_memory
 from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
@@ -26,6 +26,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write. [default: the folder of the recording]")
     ] = None,
+    system_file: SystemFileOption = None,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:
     """Write summary.json, plots and one HTML report of a recording."""
@@ -33,7 +34,7 @@ def report(
         runs.require_place(out, "--out")
     with working("reading the recording"):
         file = runs.find(run, build)
-        recorded = read_run(file)
+        recorded = read_run(file, system_file)
     folder = out or file.parent
     folder.mkdir(parents=True, exist_ok=True)
     _require_files(folder)

@@ -104,7 +104,7 @@ def _whose(model: bytes, out: Path) -> str:
     """The job in a build folder that a model is of, in brackets."""
     for path in sorted(out.glob("*/generate/signals.json")):
         try:
-            if json.loads(path.read_text())["model"] == model.hex():
+            if json.loads(path.read_text(encoding="utf-8"))["model"] == model.hex():
                 return f" (job {path.parent.parent.name})"
         except (OSError, ValueError, KeyError):
             continue

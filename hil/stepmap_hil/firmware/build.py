@@ -104,7 +104,7 @@ class Firmware:
 
     @property
     def summary(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        found: dict[str, Any] = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
         return found
 
 
@@ -165,11 +165,11 @@ def _keep(made: Stage, generated: Path, choices: Choices, run: str) -> None:
         if (generated / pinned.FILE).exists():  # stays when the job is generated again; stepmap upload points to it
             shutil.copy(generated / pinned.FILE, folder / pinned.FILE)
         summary = _summary(choices, generated, _budget(choices.spec, built, run))
-        (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+        (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
 def _summary(choices: Choices, generated: Path, sizes: Budget) -> dict[str, Any]:
-    signals = json.loads((generated / "signals.json").read_text())
+    signals = json.loads((generated / "signals.json").read_text(encoding="utf-8"))
     board = choices.spec
     return {
         "board": choices.board,

@@ -17,7 +17,7 @@ def instructions(controller: Controller, board: str, folder: Path) -> int | None
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in controller.files().items():
         (folder / name).write_bytes(content)
-    (folder / "count.c").write_text(COUNT)
+    (folder / "count.c").write_text(COUNT, encoding="utf-8")
     core = checkout() / "firmware" / "core"
     sources = [
         folder / "count.c",

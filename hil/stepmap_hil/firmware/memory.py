@@ -39,7 +39,7 @@ def measure(board: BoardSpec, target: Target, program: Path, objects: Path) -> B
 
 
 def _stack(board: BoardSpec, target: Target, program: Path, objects: Path) -> int:
-    frames = compiled("".join(path.read_text() for path in sorted(objects.rglob("*.ci"))))
+    frames = compiled("".join(path.read_text(encoding="utf-8") for path in sorted(objects.rglob("*.ci"))))
     plain = {name.rpartition(":")[2] for name in frames}
     libraries = {f.name: f.address for f in elf.functions(target, program) if f.name not in plain}
     frames = _pointed(disassembled(elf.listing(target, program), libraries) | frames)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.jobs.system import source_of
 from stepmap.mechanics.system import System
 from stepmap.units import small
 from stepmap_codegen import Controller
@@ -146,7 +147,7 @@ def live(title: str, setup: Setup, faults: Sequence[str] = (), *, clock: bool = 
     controller, angles = setup.controller, setup.settings.angles
     step = controller.plant.step
     plan = step.layout.pose(controller.schedule.values()[:, : step.nx])
-    system, shown = setup.job.document["system"], charts(controller, clock=clock, angles=angles)
+    system, shown = source_of(setup.job), charts(controller, clock=clock, angles=angles)
     given = {"faults": tuple(faults), "reference": plan, "charts": shown, "around": setup.start_pose()[None]}
     with RemotePage(title, system, **given) as page:
         print(f"live page: {page.url}", file=sys.stderr, flush=True)

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from stepmap.errors import LinkError
+from stepmap.jobs.system import SystemSource
 from stepmap_hil.live.frame import LiveFrame
 
 STARTING = 30.0  # s
@@ -23,9 +23,9 @@ WAITING = 64  # ticks, at most, until the page takes them; more are not shown
 
 
 class RemotePage:
-    """Has what `LivePage` has; ``system`` is a name in the catalog with its arguments, as in a job."""
+    """Has what `LivePage` has; ``system`` is where the system comes from: the page makes its own."""
 
-    def __init__(self, title: str, system: Mapping[str, Any], **given: Any) -> None:
+    def __init__(self, title: str, system: SystemSource, **given: Any) -> None:
         self._stop = threading.Event()
         self._gone = threading.Event()
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class RemotePage:
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._listen)]
         for thread in self._threads:
             thread.start()
-        self._orders.put(pickle.dumps((dict(system), {"title": title, **given})))
+        self._orders.put(pickle.dumps((system, {"title": title, **given})))
         try:
             self.url = self._addresses.get(timeout=STARTING)
         except queue.Empty:

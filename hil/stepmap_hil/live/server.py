@@ -12,7 +12,6 @@ import signal
 import sys
 from typing import IO, Any
 
-import stepmap as sm
 from stepmap_hil.live.page import LivePage
 
 ORDERS = ("update", "wait", "offer", "note", "finish")
@@ -39,11 +38,11 @@ class _Served(LivePage):
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this
     os.nice(NICE)
-    output = os.fdopen(os.dup(1), "w")
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints is no message
     orders = sys.stdin.buffer
     system, given = pickle.load(orders)
-    with _Served(output, system=sm.systems.get(**system), **given) as page:
+    with _Served(output, system=system.make(), **given) as page:
         while True:
             try:
                 order, arguments = pickle.load(orders)

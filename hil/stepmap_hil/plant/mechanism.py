@@ -12,6 +12,7 @@ import stepmap as sm
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.jobs import Job
+from stepmap.jobs.system import source_of
 from stepmap_codegen.emit.motors import Axis
 from stepmap_hil.plant.motors import Motor, MotorErrors
 
@@ -46,11 +47,11 @@ class Plant:
 
     def __init__(self, job: Job, axes: Sequence[Axis], errors: PlantErrors) -> None:
         self.job, self.errors, self.axes = job, errors, axes
-        arguments = {k: v for k, v in job.document["system"].items() if k != "name"}
+        source = source_of(job)
         for name in errors.system:
-            if name not in arguments and name not in {p.name for p in job.system.parameters}:
+            if name not in source.arguments and name not in {p.name for p in job.system.parameters}:
                 raise ModelError(f"plant: system {job.system.name!r} takes no {name!r}")
-        self.system = sm.systems.get(job.document["system"]["name"], **(arguments | dict(errors.system)))
+        self.system = source.make(**errors.system)
         self._steps: dict[float, sm.VariationalStep] = {}
         names = [c.name for c in self.system.coordinates]
         pose = dict(zip(names, job.pose, strict=True))

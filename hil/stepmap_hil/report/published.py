@@ -126,7 +126,7 @@ def _recorded(progress: Progress, recording: Path | None) -> RecordedRun:
         "--runs",
         str(OWN),
     ]
-    run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if run.returncode:
         raise LinkError(f"the bench gave no recording: {run.stderr.strip().removeprefix('error: ')}")
     progress(0.9, "drawing")

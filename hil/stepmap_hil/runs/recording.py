@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from stepmap.errors import DamagedError, JobError, ModelError, StepmapError
 from stepmap.jobs import Job
 from stepmap.optimal import Plan
 from stepmap.steps.protocol import Trajectory
-from stepmap.toml.tables import parse_text
+from stepmap.systems import files
+from stepmap.toml.tables import Table, parse_text
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
 from stepmap_hil.runs import recording_checks as recorded
@@ -46,14 +47,16 @@ ATTACHED = "files/"  # before the names of files that the job names
 ARRAYS = ("t", "x", "u", "gains")
 
 
-def read_run(path: Path) -> RecordedRun:
+def read_run(path: Path, system: Path | None = None) -> RecordedRun:
     """The run of a recording; raises where it is none, or where this version makes another controller.
 
     It comes from elsewhere: nothing in it names a file of this computer, and what it says is checked before it is used.
+    Where its system is code, that is run only if the user has run it before, or names his copy of it: ``system``.
     """
     recording = read(path)
+    code = None if system is None else files.read(system)
     with blaming(path):
-        return _recorded_run(recording, path)
+        return _recorded_run(recording, path, code)
 
 
 @contextmanager
@@ -69,11 +72,11 @@ def blaming(path: Path) -> Iterator[None]:
         raise DamagedError(f"{path} is damaged: {error}") from error
 
 
-def _recorded_run(recording: Recording, path: Path) -> RecordedRun:
+def _recorded_run(recording: Recording, path: Path, code: bytes | None) -> RecordedRun:
     about = recorded.About.read(recording.about["run"])
     if "job.toml" not in recording.attachments or "solution.npz" not in recording.attachments:
         raise ModelError(f"{path} holds no job: it was made by another program, or ends before its first entry")
-    job, choices, controller = _designed(about.job, tuple(sorted(recording.attachments.items())))
+    job, choices, controller = _designed(about.job, tuple(sorted(recording.attachments.items())), code)
     if controller.digest != about.model:
         raise ModelError(
             f"{path} was recorded with model {about.model}, and this version makes {controller.digest} of its job: "
@@ -105,10 +108,14 @@ def _recorded_run(recording: Recording, path: Path) -> RecordedRun:
 
 
 @lru_cache(maxsize=4)
-def _designed(name: str, attachments: tuple[tuple[str, bytes], ...]) -> tuple[Job, generation.Choices, Controller]:
+def _designed(
+    name: str, attachments: tuple[tuple[str, bytes], ...], code: bytes | None
+) -> tuple[Job, generation.Choices, Controller]:
     """The controller of a recorded job. To design it takes seconds, and recordings of one job are read in a row."""
     content = dict(attachments)
     root = parse_text(content["job.toml"], "job.toml", _files(content))
+    if code is not None:
+        root = _with_system(root, code)
     job = jobs.parse(root, name)
     choices = generation.choices_in(root)
     packed = read_arrays(content["solution.npz"], ARRAYS)
@@ -119,6 +126,14 @@ def _designed(name: str, attachments: tuple[tuple[str, bytes], ...]) -> tuple[Jo
 def _files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files that the job names, as it names them."""
     return {name.removeprefix(ATTACHED): data for name, data in attachments.items() if name.startswith(ATTACHED)}
+
+
+def _with_system(root: Table, code: bytes) -> Table:
+    """The job with the user's code in place of that which came with it."""
+    named = root.table("system")
+    if "file" not in named:
+        raise ModelError("--system-file: the system of this recording is of the catalog; leave the option out")
+    return replace(root, attached={**(root.attached or {}), named.text("file"): code})
 
 
 def _trajectory(job: Job, packed: Mapping[str, Array]) -> Trajectory:

@@ -85,7 +85,7 @@ def cpu_seconds() -> float:
 def process_age() -> float:
     """Seconds since this process began; where the system does not tell, since this module was imported."""
     try:
-        after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        after_name = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         began = int(after_name[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), from the start of the system
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - began, 0.0)
     except (OSError, ValueError, IndexError, AttributeError):

@@ -79,7 +79,7 @@ def create(path: Path) -> Key:
     except OSError as error:
         raise LinkError(f"cannot write the key file {path}: {error.strerror}") from error
     try:
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
             if hasattr(os, "fchmod"):
                 os.fchmod(handle, 0o600)  # whatever the umask says
             file.write(key.secret.hex() + "\n")

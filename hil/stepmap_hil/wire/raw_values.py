@@ -32,7 +32,7 @@ class SignalCodec:
         """Of a folder of generated code."""
         path = folder / "signals.json"
         try:
-            return cls.parse(json.loads(path.read_text()))
+            return cls.parse(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError) as error:
             raise ModelError(f"{path} cannot be read ({error}); run stepmap generate again") from None
 

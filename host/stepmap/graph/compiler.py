@@ -45,7 +45,7 @@ def find() -> list[str] | None:
 def identity() -> str:
     """What besides the sources decides the machine code: flags and the processor's features."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
     except OSError:
         features = platform.processor()
@@ -60,7 +60,7 @@ def build(sources: Mapping[str, str], target: Path, *, unit: str) -> None:
     with tempfile.TemporaryDirectory(prefix="stepmap-build-") as name:
         folder = Path(name)
         for file, text in sources.items():
-            (folder / file).write_text(text)
+            (folder / file).write_text(text, encoding="utf-8")
         generated = sorted((f for f in sources if f.endswith(".c")), key=lambda f: -len(sources[f]))
         jobs: list[Job] = [(str(RUNTIME / unit), HANDWRITTEN), *((file, GENERATED) for file in generated)]
         if sum(sources[file].count("\n") for file in generated) <= SMALL:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import stepmap
-from stepmap import systems
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, ModelError
 from stepmap.jobs import kinds
 from stepmap.jobs.parts import RESERVED
 from stepmap.jobs.stage import Stage, digest, digest_data, digest_sources, versions
+from stepmap.jobs.system import source_of
 from stepmap.jobs.task import Job, Outcome
 from stepmap.optimal import Plan, Solution
 from stepmap.report import Picture, Section
@@ -59,7 +59,7 @@ def stage(job: Job, out: Path) -> Stage:
     foreign = kinds.source_digest(job.kind)
     if foreign is not None:
         inputs["kind"] = foreign
-    added = systems.source(job.document["system"]["name"])  # of another package
+    added = source_of(job).content()  # of another package, or of a file
     inputs |= {} if added is None else {"system": digest(added)}
     used = {"stepmap": stepmap.__version__, **versions("casadi", "matplotlib", "numpy")}
     return Stage(NAME, job.name, out, inputs, used)
@@ -70,7 +70,7 @@ def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
     with made.replace(complete=solution.status.ok) as folder:
         (folder / "solution.npz").write_bytes(arrays(job, solution))
         text = json.dumps(summary(made, job, solution, cpu_s), indent=2, allow_nan=False, ensure_ascii=False)
-        (folder / "summary.json").write_text(text + "\n")
+        (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
         for name, content in render(draw(job, solution)).items():
             (folder / name).write_bytes(content)
 

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import cast
 
-from stepmap import systems
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
+from stepmap.jobs.system import read_system
 from stepmap.mechanics import System
 from stepmap.simulation import start_pose
 from stepmap.steps.variational import LEFT, Forces
-from stepmap.text import nearest
 from stepmap.toml.tables import Table
+
+__all__ = ["RESERVED", "SHARED", "read_forces", "read_start", "read_system", "read_time"]
 
 RESERVED = ("codegen", "board", "bench")  # of later stages, which read and check them
 SHARED = ("job", *RESERVED)  # that a job of any kind may have
 MOST_STEPS = 1_000_000  # more than any search could take, and little enough to be kept in memory
 WHOLE = 1e-9  # how far duration/dt may be from a whole number
-
-
-def read_system(table: Table) -> System:
-    """The system of the catalog that [system] names, with its arguments."""
-    table.need("name", f"Name one of {', '.join(systems.names())}.")
-    name = table.text("name")
-    if name not in systems.names():
-        raise table.error(f"no system is called {name!r}", "name", hint=nearest(name, systems.names()))
-    known = inspect.signature(systems.maker(name)).parameters
-    table.only(("name", *known), "argument")
-    arguments = {key: table.like(key, known[key].default) for key in table if key != "name"}
-    try:
-        system = systems.get(name, **arguments)
-    except ModelError as error:
-        raise table.error(str(error)) from None
-    if not (system.inputs or system.kinematic):
-        raise table.error(f"{system.name!r} has no force input and no kinematic coordinate to be moved by")
-    return system
 
 
 def read_forces(table: Table) -> Forces:

@@ -128,7 +128,9 @@ class Stage:
             fresh.mkdir()
             try:
                 yield fresh
-                (fresh / MANIFEST).write_text(json.dumps(self._manifest(fresh, complete), indent=2) + "\n")
+                (fresh / MANIFEST).write_text(
+                    json.dumps(self._manifest(fresh, complete), indent=2) + "\n", encoding="utf-8"
+                )
                 _take_place(fresh, self.folder, self.folder.with_name(f".{self.name}.{mark}.old"))
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
@@ -164,7 +166,7 @@ class Stage:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a stage's folder, or None where there is none that can be read."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return manifest if isinstance(manifest, dict) and manifest.get("format") == FORMAT else None

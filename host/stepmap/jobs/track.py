@@ -14,7 +14,7 @@ from stepmap.optimal.projection import Method
 from stepmap.toml.tables import Table
 
 NEEDED = {
-    "system": "its name in the catalog and its arguments",
+    "system": "its name in the catalog or its file, and its arguments",
     "time": "dt, and duration or steps",
     "reference": "what the trajectory is to be near",
     "weights": "what deviations from the reference cost",
@@ -32,11 +32,11 @@ def read(root: Table, name: str) -> TrackingJob:
             raise root.error(f"the table [{table}] is missing: {why}")
     for table in root:
         root.table(table)
-    system = read_system(root.table("system"))
+    files: dict[str, bytes] = {}
+    system = read_system(root.table("system"), files)
     dt, steps = read_time(root.table("time"))
     pose = read_start(root.table("start"), system)
     states, inputs = state_names(system), input_names(system)
-    files: dict[str, bytes] = {}
     t = dt * np.arange(steps + 1)
     return TrackingJob(
         name=name,

@@ -9,10 +9,15 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.kinematics import Kinematics, relative
 from stepmap.mechanics.quantity import Scalar, scalar
+
+
+ROUNDED = 0.01  # part by which moments from a table may be rounded
+NOTHING = 1e-9  # part of the largest moment that counts as none
 
 
 @dataclass(frozen=True)
@@ -116,4 +121,26 @@ def check_body(frame: Frame, mass: Scalar, inertia: Any) -> Body:
     amount = scalar(mass, what)
     if amount.is_constant() and float(amount) < 0:  # a parameter's value is checked when the system is built
         raise ModelError(f"{what}: must not be negative, got {float(amount)}")
-    return Body(frame, amount, inertia_matrix(inertia, f"inertia of {what}"))
+    matrix = inertia_matrix(inertia, f"inertia of {what}")
+    if matrix.is_constant():  # here, where a traceback has the line; others when the system is built
+        require_possible(np.asarray(ca.DM(matrix)), f"inertia of {what}")
+    return Body(frame, amount, matrix)
+
+
+def require_possible(inertia: Array, what: str) -> None:
+    """Raises ModelError where no body has this inertia (3x3, about its centre of mass).
+
+    Principal moments are integrals of y² + z² and so on: none is negative, and none exceeds the sum of the other two.
+    One alone, (0, 0, J), stands for what turns in a plane, where the others do not matter.
+    """
+    moments = np.linalg.eigvalsh(inertia)
+    largest = float(np.abs(moments).max())
+    if moments.min() < -1e-12 * max(1.0, largest):
+        raise ModelError(f"{what}: must have no negative principal moment, got {inertia.tolist()}")
+    low, middle, high = moments
+    if middle > NOTHING * largest and high > (low + middle) * (1 + ROUNDED):
+        raise ModelError(
+            f"{what}: no body has the principal moments {low:.4g}, {middle:.4g} and {high:.4g} kg m²",
+            cause="None can exceed the sum of the other two.",
+            hint="Check units and digits. Where it turns in a plane only, give the other two as 0.",
+        )

@@ -14,7 +14,7 @@ from stepmap.mechanics.constraints import Constraint, Distance, PointOnPlane, Po
 from stepmap.mechanics.forces import Damper, Damping, Drive, Force, Wrench
 from stepmap.mechanics.frames import Frame, motion
 from stepmap.mechanics.potentials import CoordinateSpring, Potential, Spring
-from stepmap.mechanics.quantity import Coordinate, Input, Parameter, Scalar, number, scalar
+from stepmap.mechanics.quantity import Coordinate, Input, Parameter, Scalar, check_unit, number, scalar
 from stepmap.mechanics.sensors import CoordinateSensor, Marker, Sensor
 from stepmap.mechanics.system import System
 
@@ -58,6 +58,7 @@ class Builder:
         """A generalized coordinate. ``start`` is its value where a pose does not name it."""
         self._fresh(name, self._coordinates, "coordinate")
         _check_limits(low, high, f"coordinate {name!r}")
+        check_unit(unit, f"coordinate {name!r}")
         made = Coordinate(name, bool(kinematic), unit, low, high, number(start, f"start of coordinate {name!r}"))
         self._coordinates[name] = made
         return made

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ConvergenceError, ModelError
-from stepmap.mechanics.bodies import Body
+from stepmap.mechanics.bodies import Body, require_possible
 from stepmap.mechanics.constraints import Constraint
 from stepmap.mechanics.expressions import Expressions, express
 from stepmap.mechanics.forces import Force
@@ -291,8 +291,7 @@ class System:
             what = f"mass on frame {body.frame.name!r}"
             if not mass[0, 0] >= 0:
                 raise ModelError(f"{what}: must not be negative, got {mass[0, 0]}")
-            if np.linalg.eigvalsh(inertia).min() < -1e-12 * max(1.0, float(np.abs(inertia).max())):
-                raise ModelError(f"inertia of {what}: must have no negative principal moment, got {inertia.tolist()}")
+            require_possible(inertia, f"inertia of {what}")
 
     def _check_mass_matrix(self) -> None:
         """Some random pose must have a positive definite mass matrix, else a coordinate has no inertia."""

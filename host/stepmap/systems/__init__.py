@@ -2,7 +2,8 @@
 
 A file ``systems/<name>.py`` holds a function ``<name>`` that returns the System; its arguments are the system's
 parameters and choices. ``EXAMPLE`` in it is a pose from which a simulation is worth looking at. Other packages add
-systems by entry points of the group ``stepmap.systems``, which load to such a function.
+systems by entry points of the group ``stepmap.systems``, which load to such a function; ``from_file`` takes one from a
+Python file of the user.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,10 @@ from typing import Any
 from stepmap.errors import ModelError
 from stepmap.mechanics.system import System
 from stepmap.registry import Registry
+from stepmap.systems import _file as files
+from stepmap.systems._file import Maker, from_file
+
+__all__ = ["Maker", "example", "files", "from_file", "get", "is_own", "maker", "names", "source"]
 
 
 @cache
@@ -26,12 +31,12 @@ def _own() -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
-def _load(name: str) -> Callable[..., System]:
-    found: Callable[..., System] = getattr(import_module(f"{__name__}.{name}"), name)
+def _load(name: str) -> Maker:
+    found: Maker = getattr(import_module(f"{__name__}.{name}"), name)
     return found
 
 
-SYSTEMS = Registry[Callable[..., System]]("stepmap.systems", "system", _own, _load)
+SYSTEMS = Registry[Maker]("stepmap.systems", "system", _own, _load)
 
 names, is_own, maker = SYSTEMS.names, SYSTEMS.is_own, SYSTEMS.get
 

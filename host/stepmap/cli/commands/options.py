@@ -32,9 +32,14 @@ def pairs(option: str, given: Sequence[str], example: str) -> dict[str, str]:
     return found
 
 
+def maker(system: str) -> systems.Maker:
+    """The function that makes a system of the catalog, or that of a Python file."""
+    return systems.from_file(system) if system.endswith(".py") else systems.maker(system)
+
+
 def arguments(system: str, given: Sequence[str]) -> dict[str, Any]:
-    """``--set``: arguments of a system of the catalog, each of the type its default has."""
-    known = inspect.signature(systems.maker(system)).parameters
+    """``--set``: arguments of a system, each of the type its default has."""
+    known = inspect.signature(maker(system)).parameters
     made: dict[str, Any] = {}
     for name, text in pairs("--set", given, "mass=0.2").items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""``stepmap simulate``: a system of the catalog, moved by formulas of time."""
+"""``stepmap simulate``: a system, moved by formulas of time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ PICTURES = ("png", "svg", "pdf")
 
 
 def simulate(
-    name: Annotated[str, typer.Argument(metavar="SYSTEM", help="A system of the catalog; see: stepmap systems.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="SYSTEM", help="A system of the catalog (see: stepmap systems), or a Python file with one."
+        ),
+    ],
     dt: Annotated[float, typer.Option(metavar="SECONDS", help="Time step [s].")] = 0.01,
     steps: Annotated[int, typer.Option(metavar="N", help="Number of steps.")] = 500,
     set_: Annotated[
@@ -49,7 +54,7 @@ def simulate(
 ) -> None:
     """Simulate a system from rest and say how well energy and constraints were kept.
 
-    It starts at the catalog's example pose, or at --start, put on the constraints. Inputs are held: forces at zero,
+    It starts at the system's example pose, or at --start, put on the constraints. Inputs are held: forces at zero,
     kinematic coordinates where they start, except what --move names.
     """
     form = options.picture_format("--plot", plot, PICTURES) if plot else None
@@ -75,10 +80,12 @@ def _simulation(
     wanted: Mapping[str, float],
     moves: Mapping[str, Formula],
 ) -> Simulation:
-    system = systems.get(name, **arguments)
+    make = options.maker(name)
+    systems.files.require_arguments(make, arguments, f"{make.__name__}()")
+    system = make(**arguments)
     for moved in moves:
         require_movable(system, moved)
-    pose = start_pose(system, wanted or systems.example(name), moves=moves, firm=bool(wanted))
+    pose = start_pose(system, wanted or systems.files.example(make), moves=moves, firm=bool(wanted))
     with working(f"building {name}"):
         step = stepmap.discretize(system, dt)
     with working(f"simulating {name}"):

@@ -1,0 +1,130 @@
+"""The table [system] of a job: a system of the catalog by its name, or a Python file of the user; and its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stepmap import systems
+from stepmap.errors import JobError, ModelError, TrustError
+from stepmap.jobs.task import Job
+from stepmap.mechanics import System
+from stepmap.systems import Maker, files
+from stepmap.text import nearest
+from stepmap.toml.tables import Table
+
+NAMES = ("name", "file", "function")  # keys of [system] that are no arguments
+
+
+@dataclass(frozen=True)
+class SystemSource:
+    """Where a system comes from, and the arguments it is made with; plain data, which another process can have."""
+
+    name: str  # in the catalog, or the file's in messages
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    code: bytes | None = None  # of a file, which may be run
+    function: str | None = None  # of that file
+    foreign: bool = False  # whether a file from elsewhere names these
+
+    @property
+    def maker(self) -> Maker:
+        """The function that makes the system."""
+        if self.code is None:
+            return systems.maker(self.name)
+        return files.maker(self.code, self.name, self.function, foreign=self.foreign)
+
+    def make(self, **others: Any) -> System:
+        """The system, with other arguments over its own."""
+        arguments = {**self.arguments, **others}
+        if self.code is None:
+            return systems.get(self.name, **arguments)
+        return self.maker(**arguments)
+
+    def content(self) -> bytes | None:
+        """What decides the system besides stepmap itself: its file, or the package it comes from."""
+        return systems.source(self.name) if self.code is None else self.code
+
+
+def source_of(job: Job) -> SystemSource:
+    """The source of a job's system, as it was when the job was read."""
+    return read_source(job.root.table("system"), job.files)
+
+
+def read_source(table: Table, read: Mapping[str, bytes] | None = None) -> SystemSource:
+    """The source that [system] names; raises JobError, and TrustError where it is code from elsewhere.
+
+    ``read`` are contents of files that were read before, which are not read again.
+    """
+    source = _file(table, read or {}) if "file" in table else _named(table)
+    known = inspect.signature(source.maker).parameters
+    used = ("file", "function") if "file" in table else ("name",)
+    for name in used:
+        if name in known:
+            raise table.error(f"{source.name}: an argument of a system cannot be called {name!r}; rename it", used[0])
+    table.only((*used, *known), "argument")
+    arguments = {key: table.like(key, known[key].default) for key in table if key not in used}
+    try:
+        files.require_arguments(source.maker, arguments, f"{source.maker.__name__}()")
+    except ModelError as error:
+        raise table.error(str(error), hint=error.hint) from None
+    return replace(source, arguments=arguments)
+
+
+def _named(table: Table) -> SystemSource:
+    known = systems.names()
+    table.need("name", f'Name one of {", ".join(known)}, or your own: file = "my_system.py".')
+    name = table.text("name")
+    if name not in known:
+        raise table.error(f"no system is called {name!r}", "name", hint=_meant(table, name, known))
+    return SystemSource(name)
+
+
+def _meant(table: Table, name: str, known: list[str]) -> str:
+    """The hint for a name that is not in the catalog: a Python file beside the job may be what was meant."""
+    wanted = name if name.endswith(".py") else f"{name}.py"
+    if table.attached is None and (Path(table.file).parent / wanted).is_file():
+        return f'Did you mean file = "{wanted}"?'
+    return nearest(name, known)
+
+
+def _file(table: Table, read: Mapping[str, bytes]) -> SystemSource:
+    if "name" in table:
+        raise table.error("give either name, of a system in the catalog, or file, of your own", "name")
+    given = table.text("file")
+    function = table.text("function") if "function" in table else None
+    if table.attached is not None:
+        shown, code = table.content("file")
+        if not files.is_approved(code):
+            raise TrustError(
+                f"{table.file}: the system is code, {given}, which came with it and is not run",
+                hint="Read it. If it is yours, name your own copy: --system-file FILE.",
+            )
+        return SystemSource(shown, {}, code, function, foreign=True)
+    if not given.endswith(".py"):
+        raise table.error(f"expected the name of a Python file, got {given!r}", "file")
+    path = Path(table.file).parent / given
+    if given in read:
+        return SystemSource(str(path), {}, read[given], function)
+    if not path.is_file():
+        near = nearest(given, sorted(p.name for p in Path(table.file).parent.glob("*.py")))
+        raise table.error(f"there is no file {path}", "file", hint=near)
+    return SystemSource(str(path), {}, files.read(path), function)
+
+
+def read_system(table: Table, used: dict[str, bytes] | None = None) -> System:
+    """The system that [system] names, with its arguments; ``used`` collects the contents of the files it names."""
+    source = read_source(table)
+    if used is not None and source.code is not None:
+        used[table.text("file")] = source.code
+    try:
+        system = source.make()
+    except JobError:
+        raise
+    except ModelError as error:
+        raise table.error(str(error), cause=error.cause, hint=error.hint) from None
+    if not (system.inputs or system.kinematic):
+        raise table.error(f"{system.name!r} has no force input and no kinematic coordinate to be moved by")
+    return system
