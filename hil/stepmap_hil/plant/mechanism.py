@@ -66,7 +66,8 @@ class Plant:
         step = self._step(0.001)
         self.nd, self.nk, self.nf = step.nd, step.nk, len(self.system.inputs)
         self.kinematic = [c.name for c in self.system.kinematic]
-        self.forces = np.zeros(self.nf)
+        holding = step.holding_forces(self.pose)  # until the board is armed somebody holds it still
+        self.forces = np.zeros(self.nf) if holding is None else holding
         offsets = np.array([errors.offsets.get(name, 0.0) for name in self.kinematic])
         self.offsets = offsets
         rho = self.pose[self.nd :] - offsets

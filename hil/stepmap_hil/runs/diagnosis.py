@@ -105,12 +105,14 @@ class Diagnosis:
         self.ticks = list(self._replay())
 
     def _replay(self) -> Iterator[TickInnovations]:
-        follow, mean = dialect.value("STEPMAP_STATE_RUNNING"), 1.0
+        follow, armed = dialect.value("STEPMAP_STATE_RUNNING"), dialect.value("STEPMAP_STATE_ARMED")
+        mean = 1.0
         for row in self.run.rows[: self.last + 1] if self.reference is not None else ():
             assert self.reference is not None
             self.reference.sigmas = {}
             valid = row.valid if row.measured else 0
-            _, _, taken = self.reference.step(valid, row.words, follow=row.state == follow, running=row.running)
+            moves = {"follow": row.state == follow, "running": row.running, "hold": row.state == armed}
+            _, _, taken = self.reference.step(valid, row.words, **moves)
             used = [s**2 for bit, s in self.reference.sigmas.items() if taken >> bit & 1]
             mean += (sum(used) / len(used) - mean) / NIS_WINDOW if used else 0.0
             yield TickInnovations(row, dict(self.reference.sigmas), mean)
