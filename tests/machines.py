@@ -57,7 +57,7 @@ def furuta(arm: float = 0.2, rod: float = 0.3) -> sm.System:
     torque = b.input("torque", unit="N m", low=-0.4, high=0.4)
     elbow = b.world.rz(phi, name="arm").tx(arm, name="elbow")
     bob = elbow.rx(theta, name="hinge").tz(-rod, name="bob")
-    b.mass(elbow, 0.1, inertia=(1e-4, 1e-4, 1e-3))
+    b.mass(elbow, 0.1, inertia=(5e-4, 5e-4, 1e-3))
     b.mass(bob, 0.05)
     b.gravity((0, 0, -9.81))
     b.drive(phi, torque)

@@ -112,6 +112,26 @@ def test_errors_are_those_of_the_summary_and_leave_out_what_was_not_seen(recordi
     assert np.array_equal(gaps["estimate"], curves["estimate"])
 
 
+@pytest.mark.parametrize("squeezed", [0, 1])
+def test_a_path_along_one_axis_is_no_sliver(recording: Path, squeezed: int) -> None:
+    """A hundred times as long as wide: the panel has room beside it. An open loop that falls far is cut off."""
+    told = read_run(recording)
+    s = series(told.controller, told.closed)
+    factor = np.where(np.arange(s.reference.shape[1]) == squeezed, 0.01, 1.0)
+    thin = replace(s, reference=s.reference * factor, coordinates=s.coordinates * factor[: s.coordinates.shape[1]])
+    fallen = replace(thin, coordinates=thin.coordinates - 50.0 * (thin.time / thin.time[-1])[:, None] ** 2)
+    whole, *_ = figures.setpoint(told.controller, thin, fallen).axes
+    width, height = np.ptp(whole.get_xlim()), np.ptp(whole.get_ylim())
+    assert figures.FLAT * 0.99 <= height / width <= figures.TALL * 1.01
+    assert max(width, height) < 10.0
+    drawn = figures.tracking(told.controller, thin, fallen)
+    for axis, k in zip(drawn.axes, range(2), strict=True):
+        mine = np.concatenate([thin.reference[:, k], thin.coordinates[:, k]])
+        low, high = axis.get_ylim()
+        assert low < mine.min() < mine.max() < high
+        assert high - low < 6 * np.ptp(mine)
+
+
 def test_what_cannot_be_drawn_is_refused(recording: Path, tmp_path: Path) -> None:
     alone = record(tmp_path / "alone.mcap", opened=False, ticks=20)
     with pytest.raises(ModelError, match="no open loop"):
