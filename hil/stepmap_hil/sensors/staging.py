@@ -45,7 +45,11 @@ def stage(job: Job, targets: Targets, camera: Camera, scene: Scene) -> Staging:
     """The staging of a job. Where the usual camera does not see the whole motion, one is placed that does."""
     places = targets.places(plan(job)).reshape(-1, 3)
     if np.array_equal(camera.pose, Camera().pose) and not _sees(camera, places):
-        camera, scene = _placed(camera, places), replace(scene, fixtures=(), wall=float(places[:, 2].min()) - BEHIND)
+        size = scene.radius if targets.box is None else max(scene.box) / 2 + max(map(abs, scene.body))
+        camera, scene = (
+            _placed(camera, places, size),
+            replace(scene, fixtures=(), wall=float(places[:, 2].min()) - BEHIND),
+        )
     return Staging(camera, scene, len(targets.balls), targets.box is not None, targets.strings, reach(job, targets))
 
 
@@ -67,9 +71,9 @@ def _sees(camera: Camera, places: Array) -> bool:
     return bool((within & (z > camera.near) & (z < FARTHEST)).all())
 
 
-def _placed(camera: Camera, places: Array) -> Camera:
-    """A camera before the middle of the motion, as near as it sees all of it."""
-    low, high = places.min(axis=0), places.max(axis=0)
+def _placed(camera: Camera, places: Array, size: float) -> Camera:
+    """A camera before the middle of the motion of things of some size [m], as near as it sees all of it."""
+    low, high = places.min(axis=0) - size, places.max(axis=0) + size
     middle = (low + high) / 2
     wide = (
         (high - low)[:2] / 2 / np.array([(WIDTH / 2 - 2 * MARGIN) / camera.fx, (HEIGHT / 2 - 2 * MARGIN) / camera.fy])
