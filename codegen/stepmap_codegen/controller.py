@@ -24,6 +24,7 @@ from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
 from stepmap_codegen.lower.controller import Plant, lower
+from stepmap_codegen.lower.hold import hold_rows
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, encode
 from stepmap_codegen.model.program import Program, Role
@@ -198,13 +199,13 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     start = first_fields(program, plant, trajectory.x[:1])[:, 0] if pinned is None else pinned.start
     digest = model_digest(program, formats, chosen.scalar, start)
     held = pinned.held(program, rows) if pinned is not None and chosen.study else rows
-    made = make_schedule(program, formats, chosen.scalar, digest, held)
+    made = make_schedule(program, formats, chosen.scalar, digest, held, hold_rows(program, plant, trajectory))
     row = _coarse(rows[0]) if pinned is None else pinned.row
     test = _self_test(program, formats, plant, start, row)
     variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if pinned is None else pinned.variances
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     robot = chosen.robot or Table("", {(): 1}, (), {})
-    axes, delay = read_axes(robot, program), read_sensor_delay(robot, program)
+    axes, delay = read_axes(robot, plant.step.system), read_sensor_delay(robot, program.period)
     names, sizes = plant.step.state_names, ranges.sizes[program.of(Role.STATE)]
     off, large = (dict(zip(names, map(float, values), strict=True)) for values in (recording.map_error, sizes))
     parts = (plant, program, formats, made, output, estimate, axes, delay, off, large, pinned)

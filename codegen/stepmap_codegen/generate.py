@@ -20,6 +20,7 @@ from stepmap.toml.tables import Table, read
 from stepmap_codegen import boards, saved
 from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import size
+from stepmap_codegen.emit.motors import read_axes, read_sensor_delay
 from stepmap_codegen.emit.schedule import FILES as SCHEDULE
 from stepmap_codegen.emit.schedule import emit_schedule, same, unpack
 from stepmap_codegen.lower.controller import Noise, Plant, Settings, filter_lowering
@@ -99,6 +100,9 @@ def require(job: Job, choices: Choices) -> None:
         pinning.require_kind(o.pinned, job.system.name, o.word if o.scalar is Scalar.FIXED32 else None)
     require_declared(job.system)
     require_start(job.system, job.pose)
+    if o.robot is not None:
+        read_axes(o.robot, job.system)
+        read_sensor_delay(o.robot, job.dt)
     require_noise(job)
 
 

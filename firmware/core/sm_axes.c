@@ -19,7 +19,7 @@ static void apply_to_motor(sm_motor *m, const sm_motor_config *c, const sm_super
     sm_motor_off(m);
   } else if (allowed->motion == SM_MOTION_RAMP) {
     sm_motor_brake(m, c, allowed->ramp_left_us);
-  } else if (allowed->motion == SM_MOTION_HOLD) {
+  } else if (allowed->motion == SM_MOTION_HOLD || allowed->motion == SM_MOTION_START) {
     if (m->mode == SM_MOTOR_OFF) {
       sm_motor_hold(m);
     } else {
@@ -64,7 +64,8 @@ int32_t sm_axes_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
   sm_motor *m = &a->motors[i];
   if (!sm_numbers_is_position(i)) {
     const int32_t effort = sm_numbers_as_motor(i, l->control.applied[i]);
-    return a->motion == SM_MOTION_FOLLOW ? sm_motor_clamp(effort, -SM_MOTOR_EFFORT, SM_MOTOR_EFFORT) : 0;
+    const bool on = a->motion == SM_MOTION_FOLLOW || a->motion == SM_MOTION_START;
+    return on ? sm_motor_clamp(effort, -SM_MOTOR_EFFORT, SM_MOTOR_EFFORT) : 0;
   }
   const sm_motor_fault before = m->fault;
   const int32_t effort = sm_motor_step(m, &sm_axes_config[i], encoder(a, i), dt_us);

@@ -29,6 +29,15 @@ static inline int sm_numbers_channel(unsigned i) {
 /* Returns whether command i is a position that a motor moves to; else it is a force. */
 static inline bool sm_numbers_is_position(unsigned i) { return sm_numbers_state(i) >= 0; }
 
+/* Returns whether any command is a force. */
+static inline bool sm_numbers_has_forces(void) {
+  bool has = false;
+  for (unsigned i = 0; i < SM_AXES; i++) {
+    has = has || !sm_numbers_is_position(i);
+  }
+  return has;
+}
+
 /* Returns the estimate of the state that command i sets, in the command's format; 0 for a force. */
 sm_real sm_numbers_state_as_command(const sm_controller *c, unsigned i);
 

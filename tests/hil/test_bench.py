@@ -23,7 +23,8 @@ from stepmap_hil.faults.spec import Fault
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.report import write as results
 from stepmap_hil.report.sentences import table
-from stepmap_hil.report.summary import series, summarize
+from stepmap_hil.report.series import series
+from stepmap_hil.report.summary import summarize
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Row
 from stepmap_hil.runs.mcap import read

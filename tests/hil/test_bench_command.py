@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import serial
 
-from stepmap_hil.report.summary import moving
+from stepmap_hil.report.series import moving
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.mcap import read
 from stepmap_hil.runs.recording import read_run

@@ -19,7 +19,8 @@ from stepmap_hil.bench.execute import closed_loop, open_loop
 from stepmap_hil.report import plots as figures
 from stepmap_hil.report import published as paper_figures
 from stepmap_hil.report import write as results
-from stepmap_hil.report.summary import series, summarize
+from stepmap_hil.report.series import series
+from stepmap_hil.report.summary import summarize
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.runs.recording import read_run
@@ -109,6 +110,26 @@ def test_errors_are_those_of_the_summary_and_leave_out_what_was_not_seen(recordi
     assert np.isnan(gaps["measurement"][20:30]).all()
     assert np.array_equal(np.delete(gaps["measurement"], np.s_[20:30]), np.delete(curves["measurement"], np.s_[20:30]))
     assert np.array_equal(gaps["estimate"], curves["estimate"])
+
+
+@pytest.mark.parametrize("squeezed", [0, 1])
+def test_a_path_along_one_axis_is_no_sliver(recording: Path, squeezed: int) -> None:
+    """A hundred times as long as wide: the panel has room beside it. An open loop that falls far is cut off."""
+    told = read_run(recording)
+    s = series(told.controller, told.closed)
+    factor = np.where(np.arange(s.reference.shape[1]) == squeezed, 0.01, 1.0)
+    thin = replace(s, reference=s.reference * factor, coordinates=s.coordinates * factor[: s.coordinates.shape[1]])
+    fallen = replace(thin, coordinates=thin.coordinates - 50.0 * (thin.time / thin.time[-1])[:, None] ** 2)
+    whole, *_ = figures.setpoint(told.controller, thin, fallen).axes
+    width, height = np.ptp(whole.get_xlim()), np.ptp(whole.get_ylim())
+    assert figures.FLAT * 0.99 <= height / width <= figures.TALL * 1.01
+    assert max(width, height) < 10.0
+    drawn = figures.tracking(told.controller, thin, fallen)
+    for axis, k in zip(drawn.axes, range(2), strict=True):
+        mine = np.concatenate([thin.reference[:, k], thin.coordinates[:, k]])
+        low, high = axis.get_ylim()
+        assert low < mine.min() < mine.max() < high
+        assert high - low < 6 * np.ptp(mine)
 
 
 def test_what_cannot_be_drawn_is_refused(recording: Path, tmp_path: Path) -> None:

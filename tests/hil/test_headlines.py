@@ -15,7 +15,8 @@ from stepmap_hil.bench.execute import closed_loop, open_loop
 from stepmap_hil.bench.facts import facts
 from stepmap_hil.report import sentences
 from stepmap_hil.report import write as results
-from stepmap_hil.report.summary import comparison, rms, roughness, series, summarize
+from stepmap_hil.report.series import rms, roughness, series
+from stepmap_hil.report.summary import comparison, summarize
 from stepmap_hil.runs.diagnosis import (
     GATED_LIMIT,
     HOLD_S,

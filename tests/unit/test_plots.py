@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import stepmap as sm
 from stepmap import plots
 from stepmap.formula import parse
-from stepmap.plots.motion import coil
+from stepmap.plots.figures import poses as drawn_poses
+from stepmap.plots.motion import Motion, coil
 from stepmap.plots.series import panels
 from stepmap.plots.skeleton import skeleton
 from stepmap.plots.view import choose
 from stepmap.simulation import Simulation, simulate, start_pose
+from tests import machines
 from tests.mechanisms import Case
 
 MAGIC = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
@@ -113,11 +117,68 @@ def test_of_many_coordinates_those_that_move_most_are_named() -> None:
     assert labels[-1] == "6 more"
 
 
+def test_a_crane_is_drawn_in_space_at_its_places() -> None:
+    """In the world's axes with equal scales, z upward; every pose is where the mechanism was."""
+    system = machines.crane()
+    t = np.linspace(0.0, 1.0, 5)
+    poses = np.array([system.configuration({"x": a, "y": 2 * a, "bridge": a, "trolley": 2 * a}) for a in 0.3 * t])
+    motion = Motion.of(system, t, poses)
+    assert not motion.planar
+    assert not motion.in_a_row
+    figure = drawn_poses(motion, poses, "run")
+    (axes,) = figure.axes
+    assert [getattr(axes, f"get_{name}label")() for name in "xyz"] == ["x [m]", "y [m]", "z [m]"]
+    load = system.frame_names.index("load")
+    balls = [line for line in axes.lines if line.get_marker() == "o"]
+    places = np.array([[float(np.asarray(c)[0]) for c in line.get_data_3d()] for line in balls])  # type: ignore[attr-defined]
+    np.testing.assert_allclose(places, motion.positions[:, load])
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"reference", "run"}
+
+
+@pytest.mark.parametrize(
+    ("make", "masses"), [(machines.quadrotor, {"frame", "load"}), (machines.furuta, {"elbow", "bob"})]
+)
+def test_every_mass_has_a_ball_and_a_link(make: Callable[[], sm.System], masses: set[str]) -> None:
+    system = make()
+    parts, names = skeleton(system), system.frame_names
+    assert {names[index] for index, _ in parts.masses} == masses
+    assert {names[b] for _, b in parts.links} >= masses - {"frame"}
+
+
+def test_a_closed_chain_is_drawn_from_pivot_to_pivot() -> None:
+    system = machines.four_bar()
+    parts, names = skeleton(system), system.frame_names
+    assert {names[b] for _, b in parts.links} == {"pin1", "pin2", "pin3"}
+    assert [names[i] for i in parts.pivots] == ["crank", "rocker"]
+    assert len(parts.springs) == 1
+
+
+def test_a_ball_on_a_beam_hangs_on_something() -> None:
+    b = sm.Builder("ball_and_beam")
+    beam = b.world.rz(b.coordinate("tilt", unit="rad"), name="beam")
+    ball = beam.tx(b.coordinate("s", unit="m"), name="ball")
+    b.mass(beam, 1.0, inertia=(0, 0, 0.1))
+    b.mass(ball, 0.1)
+    system = b.build()
+    assert [(system.frame_names[i], system.frame_names[j]) for i, j in skeleton(system).links] == [("beam", "ball")]
+
+
+def test_many_parts_stand_in_a_row_beside_the_axes_of_the_world() -> None:
+    system = sm.systems.get("marionette")
+    motion = Motion.of(system, np.arange(2.0), np.tile(system.configuration({}), (2, 1)))
+    assert motion.in_a_row
+    written = {
+        text.get_text() for text in drawn_poses(motion, np.tile(system.configuration({}), (2, 1)), "run").axes[0].texts
+    }
+    assert written >= {"x", "y", "z", "0.00 s", "1.00 s"}
+
+
 def test_a_coil_runs_from_end_to_end() -> None:
-    a, b = np.array([0.0, 1.0]), np.array([2.0, 0.0])
-    points = coil(a, b)
-    np.testing.assert_array_equal(points[0], a)
-    np.testing.assert_array_equal(points[-1], b)
+    for a, b in (((0.0, 1.0), (2.0, 0.0)), ((0.0, 1.0, 2.0), (0.0, 1.0, 3.0))):
+        points = coil(np.array(a), np.array(b))
+        np.testing.assert_array_equal(points[0], a)
+        np.testing.assert_array_equal(points[-1], b)
+        assert np.ptp(points[:, 0]) > 0  # and zigzags
 
 
 def test_matplotlibs_settings_are_left_alone(pendulum: Simulation) -> None:

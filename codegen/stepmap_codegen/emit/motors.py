@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from stepmap.mechanics import System
 from stepmap.toml.tables import Table
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.program import Field, Program, Role
@@ -20,6 +21,8 @@ KEYS = ("axes", "sensor_delay")  # of [board]
 RENAMED = {"late": "sensor_delay"}
 RENAMED_OF_AXES = {"lag": "time_constant", "stiffness": "bandwidth", "following": "following_limit"}
 LARGEST = 1e9  # of what is said of an axis
+FULL = 1000.0  # per mille, full effort
+FEWEST_LEVELS = 100  # distinct efforts of a force between its limits
 MS = 1.024  # the motor loop's unit of time [ms]
 SHIFT = 17
 UNIT = 2**SHIFT / 256  # effort per Q8 count
@@ -35,34 +38,80 @@ class Axis:
     time_constant: float = 0.03  # s, of the motor's speed after a step of its effort
     bandwidth: float = 80.0  # rad/s, of the position loop
     following_limit: float = 0.025  # units, largest following error
-    effort_per_unit: float = 5.0  # per mille per unit of a force
+    effort_per_unit: float = 5.0  # per mille per unit of a force; full effort at its limit unless the job says another
 
 
-def read_axes(table: Table, program: Program) -> list[Axis]:
+@dataclass(frozen=True)
+class Actuated:
+    """What a command moves: a force, or a kinematic coordinate."""
+
+    name: str
+    unit: str
+    is_position: bool
+    low: float
+    high: float
+
+    @property
+    def span(self) -> float:
+        return max(abs(self.low), abs(self.high))
+
+
+def actuated(system: System) -> list[Actuated]:
+    """Forces and kinematic coordinates of a system, in the order of its commands."""
+    forces = [Actuated(i.name, i.unit, False, i.low or 0.0, i.high or 0.0) for i in system.inputs]
+    return forces + [Actuated(c.name, c.unit, True, c.low or 0.0, c.high or 0.0) for c in system.kinematic]
+
+
+def read_axes(table: Table, system: System) -> list[Axis]:
     """Axes of the commands, in their order, from the table [board]; raises JobError with the line of what is wrong."""
     table = table.renamed(RENAMED)
     table.only(KEYS, "key")
-    commands = [program.fields[i] for i in program.of(Role.COMMAND)]
     inner = table.table("axes")
-    names = [_name(command) for command in commands]
-    inner.only(names, "command")
+    commands = actuated(system)
+    inner.only([command.name for command in commands], "command")
     made = []
-    for name in names:
-        entry = inner.table(name).renamed(RENAMED_OF_AXES)
+    for command in commands:
+        entry = inner.table(command.name).renamed(RENAMED_OF_AXES)
         entry.only([field.name for field in fields(Axis)])
         values = {key: entry.number(key) for key in entry}
         for key, value in values.items():
             if not 0 < value <= LARGEST:
                 raise entry.error(f"must be positive and at most {LARGEST:g}, got {value:g}", key)
+        if not command.is_position and command.span > 0:
+            values.setdefault("effort_per_unit", FULL / command.span)
+            _require_levels(entry, command, values["effort_per_unit"])
         made.append(Axis(**values))
     return made
 
 
-def read_sensor_delay(table: Table, program: Program) -> float:
+def _require_levels(entry: Table, command: Actuated, per_unit: float) -> None:
+    """Raises where a force has too few distinct efforts between its limits, or reaches full effort before them."""
+    ends = [per_unit * command.low, per_unit * command.high]
+    levels = round(ends[1]) - round(ends[0]) + 1
+    limits = f"{command.low:g} to {command.high:g} {command.unit}".rstrip()
+    usual = FULL / command.span
+    hint = f"Leave it out: full effort is then at {command.span:g} {command.unit}".rstrip() + f" ({usual:.4g} per unit)."
+    if max(map(abs, ends)) > FULL + 0.5:
+        raise entry.error(
+            f"{per_unit:g} per mille per unit is full effort at {FULL / per_unit:.4g}, and {command.name} goes from "
+            f"{limits}",
+            "effort_per_unit",
+            hint=hint,
+        )
+    if levels < FEWEST_LEVELS:
+        raise entry.error(
+            f"{per_unit:g} per mille per unit leaves {levels} distinct efforts for {command.name} from {limits}; "
+            f"feedback needs {FEWEST_LEVELS} at least",
+            "effort_per_unit",
+            hint=hint,
+        )
+
+
+def read_sensor_delay(table: Table, period: float) -> float:
     """Seconds from a measurement to its arrival at the board, ``sensor_delay`` of [board]; raises JobError."""
     table = table.renamed(RENAMED)
     delay = table.number("sensor_delay", 0.0)
-    most = min(MAX_DELAY, (MAX_DELAY_SAMPLES + 0.5) * program.period)
+    most = min(MAX_DELAY, (MAX_DELAY_SAMPLES + 0.5) * period)
     if not 0 <= delay <= most:
         raise table.error(
             f"must be from 0 to {most:.4g} s, which the board can compensate, got {delay:g}", "sensor_delay"

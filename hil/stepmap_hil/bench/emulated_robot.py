@@ -32,7 +32,8 @@ from stepmap_hil.firmware.build import Firmware
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.rig.file import write_rig
 from stepmap_hil.sensors.kinect_live import write_background
-from stepmap_hil.sensors.kinect_rendered import BALL, ROBOT, require_channels
+from stepmap_hil.sensors.staging import Staging, stage
+from stepmap_hil.sensors.targets import all_seen
 
 MOTORS = NATIVE.motors  # the pins (firmware/port/native/motors.c): whether enabled, efforts, counts
 STEP = 0.001  # s, of the simulation and its motors
@@ -55,12 +56,12 @@ class EmulatedRobot:
     def __init__(
         self, job: Job, controller: Controller, firmware: Firmware, settings: BenchSettings, key: Path, seed: int
     ) -> None:
-        require_channels(job)
+        self.targets = all_seen(job.system)
+        self.staging = stage(job, self.targets, Camera(), Scene())
         self.job, self.controller, self.firmware, self.key, self.seed = job, controller, firmware, key, seed
         self._settings = settings
         self._moved = False  # since it was put at its start
         self._put_at_start()
-        self._names = list(self.plant.system.frame_names)
         self._folder: Path | None = None
         self._child: Child | None = None
         self._camera: SpawnProcess | None = None
@@ -93,7 +94,7 @@ class EmulatedRobot:
 
     def _open(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._place: Any = context.RawArray("d", 6)
+        self._place: Any = context.RawArray("d", 3 * len(self.targets.frames))
         self._show_place()
         self._pins = np.memmap(self.folder / "pins", dtype=np.int32, mode="w+", shape=1 + 2 * MOTORS)
         self._pins[1 + MOTORS :] = self._counts()
@@ -103,7 +104,9 @@ class EmulatedRobot:
         kinect = self.folder / "kinect"
         kinect.mkdir()
         os.mkfifo(kinect / recording.INDEX)
-        self._camera = context.Process(target=_film, args=(kinect, self._place, self.seed, os.getpid()), daemon=True)
+        self._camera = context.Process(
+            target=_film, args=(kinect, self.staging, self._place, self.seed, os.getpid()), daemon=True
+        )
         self._camera.start()
         self._then = time.monotonic()
 
@@ -123,7 +126,7 @@ class EmulatedRobot:
 
     def write_rig(self, file: Path) -> None:
         """The rig of this robot and, beside it, what its camera sees of the empty scene."""
-        camera, scene = Camera(), Scene()
+        camera, scene = self.staging.camera, self.staging.scene
         background = file.with_suffix(".background.npz")
         write_background(Background.learn(Renderer(camera, scene, seed=self.seed).empty(), camera), background)
         entries = {
@@ -167,9 +170,7 @@ class EmulatedRobot:
         return [zero + count for zero, count in zip(self._zero, [*self.plant.counts, 0, 0], strict=False)]
 
     def _show_place(self) -> None:
-        where = self.plant.system.positions(self.plant.coordinates)
-        for k, name in enumerate((BALL, ROBOT)):
-            self._place[3 * k : 3 * k + 3] = [float(v) for v in where[self._names.index(name)]]
+        self._place[:] = [float(v) for v in self.targets.places(self.plant.coordinates).ravel()]
 
     def run(self, goes_on: Callable[[], bool]) -> None:
         """Advances while ``goes_on`` returns true."""
@@ -194,19 +195,19 @@ class EmulatedRobot:
         self._close()
 
 
-def _film(folder: Path, place: Any, seed: int, parent: int) -> None:
+def _film(folder: Path, staging: Staging, place: Any, seed: int, parent: int) -> None:
     """The camera: a frame of where things are, thirty times a second, for as long as its robot is there.
 
     A robot that was killed leaves its folder to the camera, which removes it.
     """
-    renderer = Renderer(Camera(), Scene(), seed=seed)
+    renderer = Renderer(staging.camera, staging.scene, seed=seed)
     number, due, feed = 0, time.monotonic(), _Feed(folder)
     try:
         while os.getppid() == parent:
             time.sleep(max(0.0, due - time.monotonic()))
             if feed.wanted():
-                where = np.array(place[:])
-                feed.give(renderer.render(where[:3], where[3:], number=number), round(due * TICKS) & 0xFFFFFFFF)
+                frame = staging.render(renderer, np.array(place[:]).reshape(-1, 3), number)
+                feed.give(frame, round(due * TICKS) & 0xFFFFFFFF)
                 number += 1
             due = max(due + FRAME, time.monotonic() - FRAME)
     except KeyboardInterrupt:

@@ -52,13 +52,13 @@ def real_robot(
     watch: Watch | None = None,
     listener: RunListener | None = None,
 ) -> Run:
-    """The job on the board of a real robot, which a Kinect measures and the operator can stop."""
+    """The job on the board of a real robot, which the rig's sensor measures and the operator can stop."""
     from stepmap_hil.bench.real import RobotRun
-    from stepmap_hil.sensors.kinect_live import LiveKinect
+    from stepmap_hil.sensors import live
 
     listener = listener or RunListener()
     setup.workspace().require(setup.controller)
-    with closing(LiveKinect(setup.rig, setup.job)) as camera, setup.board() as board:
+    with closing(live.make(setup.rig, setup.job)) as camera, setup.board() as board:
         listener.on_start(camera)
         link = Link(board.open(), setup.key, board_id=setup.rig.board_id)
         session = Session(link, SignalCodec.parse(setup.controller.description()), options=())

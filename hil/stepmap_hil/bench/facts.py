@@ -23,9 +23,10 @@ def early_facts(setup: Setup) -> dict[str, Any]:
     built, board = setup.firmware.summary, boards.find(setup.firmware.board)
     return {
         "seed": setup.seed,
-        "sensor": setup.settings.sensor,
+        "sensor": setup.sensor_name,
+        "angles": setup.settings.angles,
         "planned_ticks": setup.planned,
-        "plant_differences": setup.settings.plant.differences(motors=bool(setup.job.system.kinematic)),
+        "plant_differences": setup.settings.plant.differences([c.unit for c in setup.job.system.kinematic]),
         "flashed_bytes": None if setup.flashed is None else setup.flashed.size,
         "flashed_seconds": None if setup.flashed is None else round(setup.flashed.seconds, 3),
         "flash_bytes": built.get("flash_bytes"),

@@ -1,4 +1,4 @@
-"""A run with a real robot: its board turns the motors, a Kinect measures, an operator stands beside it.
+"""A run with a real robot: its board turns the motors, a sensor measures, an operator stands beside it.
 
 Nothing moves before the operator agrees. From arming to the end any key stops the robot, as do an error, Ctrl-C, a
 robot that leaves its limits, and the board itself when it gets no measurement for 250 ms.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from stepmap_hil.runs.fault_verdict import MOVING
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.sensors.live import LiveSensor
 from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
@@ -38,12 +38,6 @@ MAX_UNANSWERED = 64  # measurements whose answers are waited for
 ARMED = dialect.value("STEPMAP_STATE_ARMED")
 
 
-class MeasuringCamera(Protocol):
-    """Frames of the robot as measurements."""
-
-    def next(self, timeout: float) -> Measurement | None: ...
-
-
 class ObjectionError(LinkError):
     """The operator stopped before the run."""
 
@@ -55,7 +49,7 @@ class RobotRun(RunSequencer):
         self,
         setup: Setup,
         link: Link,
-        camera: MeasuringCamera,
+        camera: LiveSensor,
         operator: Operator,
         *,
         recorder: Recorder | None = None,
@@ -64,6 +58,7 @@ class RobotRun(RunSequencer):
         run = Run(setup.job.name, setup.firmware.board, "realtime", plant="real")
         super().__init__(setup, link, run, options=(), recorder=recorder, listener=listener)
         self.camera, self.operator, self.workspace = camera, operator, setup.workspace()
+        self.sensor_name = setup.sensor_name
         self._pose = setup.controller.plant.step.layout.pose
         self._begun = time.monotonic()
         self._unanswered: dict[int, Measurement] = {}  # by sequence
@@ -111,7 +106,7 @@ class RobotRun(RunSequencer):
         while len(seen) < START_FRAMES:
             measurement = self.camera.next(1.0)
             if measurement is None:
-                raise LinkError("the Kinect sends no frames: check its plugs, then try again")
+                raise LinkError(f"the sensor {self.sensor_name!r} sends nothing: check its plugs, then try again")
             seen.append(measurement)
         return seen
 
@@ -120,14 +115,14 @@ class RobotRun(RunSequencer):
         begin = np.asarray(self.job.system.readings(self.job.pose), dtype=float)
         allowed = MAX_START_SIGMAS * self._start_sigma(begin)
         away = []
-        for k, name in enumerate(self.codec.names("measurement")):
+        for k, (name, unit) in enumerate(self.job.system.sensor_channels):
             values = [one.z[k] for one in seen if one.valid >> k & 1]
             if 2 * len(values) < len(seen):
                 raise LinkError(
-                    f"{name} is seen in {len(values)} of {len(seen)} frames: is anything before the camera?"
+                    f"{name} is seen in {len(values)} of {len(seen)} measurements: is anything before the sensor?"
                 )
             if abs(np.median(values) - begin[k]) > allowed[k]:
-                away.append(f"{name} is at {np.median(values):.3f}, not {begin[k]:.3f}")
+                away.append(f"{name} is at {np.median(values):.3f}, not {begin[k]:.3f} {unit}".rstrip())
         if away:
             raise LinkError(
                 f"the robot is not where the plan begins: {'; '.join(away)}. Move it there, then start again"

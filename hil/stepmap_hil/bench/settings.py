@@ -10,6 +10,7 @@ from stepmap.errors import StepmapError
 from stepmap.jobs.system import read_source
 from stepmap.mechanics.system import System
 from stepmap.toml.tables import Table, read, shown
+from stepmap.units import ANGLES
 from stepmap_hil.plant.mechanism import PlantErrors
 from stepmap_hil.plant.motors import MotorErrors
 from stepmap_hil.sensors import base as sensors
@@ -27,6 +28,7 @@ class BenchSettings:
     jitter: float = 0.0  # s, how late frames come; in lock-step
     latency: float | None = None  # s, how late they always come; None: as the board believes
     plant: PlantErrors = field(default_factory=PlantErrors)
+    angles: str = "rad"  # how report and live page show them
 
 
 def read_settings(file: Path) -> BenchSettings:
@@ -37,7 +39,7 @@ def read_settings(file: Path) -> BenchSettings:
 def settings_in(root: Table) -> BenchSettings:
     """The table [bench] of a job's outermost table; raises JobError with the line of what is wrong."""
     table = root.table("bench").renamed({"substeps": "io_cycles"})
-    table.only(("sensor", "io_cycles", "jitter", "latency", "plant"))
+    table.only(("sensor", "io_cycles", "jitter", "latency", "plant", "angles"))
     usual = BenchSettings()
     io_cycles = table.whole("io_cycles", usual.io_cycles)
     if not 1 <= io_cycles <= 100:
@@ -45,7 +47,8 @@ def settings_in(root: Table) -> BenchSettings:
     jitter = _within(table, "jitter", usual.jitter, 0.0, 1.0, "s")
     sensor = table.choice("sensor", sensors.names(), usual.sensor)
     latency = _within(table, "latency", 0.0, 0.0, 1.0, "s") if "latency" in table else None
-    return BenchSettings(sensor, io_cycles, jitter, latency, _plant(table.table("plant"), root.table("system")))
+    plant, angles = _plant(table.table("plant"), root.table("system")), table.choice("angles", ANGLES, usual.angles)
+    return BenchSettings(sensor, io_cycles, jitter, latency, plant, angles)
 
 
 def _plant(table: Table, system: Table) -> PlantErrors:

@@ -99,7 +99,7 @@ class Setup:
         return Circumstances(
             mode=self.mode,
             plant=self.rig.plant,
-            sensor=self.settings.sensor,
+            sensor=self.sensor_name,
             board=self.firmware.board,
             port=self.port is not None,
             believed_late=self.controller.sensor_delay,
@@ -115,15 +115,29 @@ class Setup:
             "board": self.firmware.board,
             "model": self.controller.digest,
             "seed": str(self.seed),
-            "sensor": self.settings.sensor,
+            "sensor": self.sensor_name,
             "mode": self.mode,
             "plant": self.rig.plant,
             "stepmap": stepmap.__version__,
         }
 
+    def start_pose(self) -> Array:
+        """q̄ where the plant begins, which may be away from the plan."""
+        errors = self.settings.plant
+        names = [c.name for c in self.job.system.coordinates]
+        away = [0.0 if self.rig.real else errors.start.get(n, 0.0) + errors.offsets.get(n, 0.0) for n in names]
+        start: Array = np.asarray(self.job.pose, dtype=float) + np.array(away)
+        return start
+
     def workspace(self) -> Workspace:
         """Limits of a real robot."""
-        return Workspace(self.rig, [c.name for c in self.job.system.coordinates])
+        coordinates = self.job.system.coordinates
+        return Workspace(self.rig, [c.name for c in coordinates], [c.unit for c in coordinates])
+
+    @property
+    def sensor_name(self) -> str:
+        """What measures: a sensor of the bench, or that of a real robot."""
+        return self.rig.sensor if self.rig.real else self.settings.sensor
 
     def sensor(self) -> Sensor:
         return sensors.make(self.settings.sensor, self.job, self.seed, self.rig)

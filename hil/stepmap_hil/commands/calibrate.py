@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.progress import track
 
+from stepmap import jobs
 from stepmap.arrays import Array
 from stepmap.cli.output import console, figures
 from stepmap.errors import ModelError
@@ -16,11 +18,15 @@ from stepmap.files import write_whole
 from stepmap_hil.bench.operator import Terminal
 from stepmap_hil.depth import Background, Kinect, calibrate, sight
 from stepmap_hil.depth import calibration_file as camera_table
+from stepmap_hil.depth.calibrate import WORKSPACE
 from stepmap_hil.rig.file import RigFile, read_rig, replace_camera
 from stepmap_hil.sensors.kinect_live import write_background
+from stepmap_hil.sensors.staging import plan
+from stepmap_hil.sensors.targets import targets
 
 FRAMES = 20  # of the empty scene, and of the ball at a place
 EMPTY = "empty"
+AROUND = 0.1  # m around a planned motion where positions must come out well, too
 
 
 def calibrate_rig(
@@ -28,6 +34,10 @@ def calibrate_rig(
     at: Annotated[
         list[str], typer.Option(metavar="X,Y,Z", help="A place [m] where the ball is held; give four or more.")
     ],
+    job: Annotated[
+        Path | None,
+        typer.Option(metavar="JOB", help="A job: positions must come out well where its mechanism moves."),
+    ] = None,
     recordings: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Recordings (fakenect-record) empty, 1, 2, … instead of the Kinect."),
@@ -41,6 +51,7 @@ def calibrate_rig(
     """
     rig = read_rig(file, calibrated=False)
     places = [_place(text) for text in at]
+    workspace = WORKSPACE if job is None else _workspace(job)
     if recordings is not None:
         frames = _Recorded(recordings)
         empty, held = frames.take(EMPTY), [frames.take(str(k + 1)) for k in range(len(places))]
@@ -48,7 +59,7 @@ def calibrate_rig(
         empty, held = _ask(rig, places)
     background = Background.learn(empty, rig.camera)
     seen = [sight(one, background, rig.camera, rig.scene.radius) for one in held]
-    found = calibrate(seen, places, rig.camera, rolled=rolled)
+    found = calibrate(seen, places, rig.camera, workspace=workspace, rolled=rolled)
     background_file = rig.background or file.with_suffix(".background.npz")
     write_background(background, background_file)
     write_whole(
@@ -62,6 +73,14 @@ def calibrate_rig(
         ("written", f"{file}, {background_file}"),
     ]
     console().print(figures(rows))
+
+
+def _workspace(file: Path) -> list[Array]:
+    """Corners of the box that a job's balls and robot move in, in the axes of the scene."""
+    read = jobs.load(file)
+    places = targets(read.system).places(plan(read)).reshape(-1, 3)
+    low, high = places.min(axis=0) - AROUND, places.max(axis=0) + AROUND
+    return [np.where(corner, high, low) for corner in np.ndindex(2, 2, 2)]
 
 
 def _place(text: str) -> tuple[float, ...]:

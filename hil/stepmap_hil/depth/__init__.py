@@ -9,8 +9,9 @@ from stepmap_hil.depth.errors import CalibrationError, CameraError, RecordingEnd
 from stepmap_hil.depth.noise import NONE, Noise
 from stepmap_hil.depth.render import Renderer
 from stepmap_hil.depth.scene import Box, Scene
+from stepmap_hil.depth.tracking.matching import Prediction
 from stepmap_hil.depth.tracking.segment import Background
-from stepmap_hil.depth.tracking.tracker import CHANNELS, Reading, Tracker
+from stepmap_hil.depth.tracking.tracker import CHANNELS, Reading, Sight, Tracker
 
 __all__ = [
     "CHANNELS",
@@ -27,11 +28,13 @@ __all__ = [
     "Frame",
     "Kinect",
     "Noise",
+    "Prediction",
     "Reading",
     "Recorder",
     "RecordingEnd",
     "Renderer",
     "Scene",
+    "Sight",
     "Tracker",
     "calibrate",
     "look",

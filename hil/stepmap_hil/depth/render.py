@@ -55,14 +55,23 @@ class Renderer:
     noise: Noise = field(default_factory=Noise)
     seed: int = 0
 
-    def render(self, ball: Any = None, robot: Any = None, *, occluders: Sequence[Box] = (), number: int = 0) -> Array:
+    def render(
+        self,
+        ball: Any = None,
+        robot: Any = None,
+        *,
+        occluders: Sequence[Box] = (),
+        also: Sequence[Solid] = (),
+        number: int = 0,
+    ) -> Array:
         """The frame of that number (480, 640), with the ball and the robot at these points, or without them.
 
-        The string hangs between them if both are there. ``occluders`` are boxes that are not part of the background.
+        The string hangs between them if both are there. ``occluders`` are boxes that are not part of the background,
+        ``also`` what else moves, such as more balls.
         """
         rng = np.random.Generator(np.random.SFC64([self.seed, number]))
         counts, sigma = self._still(rng)
-        parts = [self._part(solid) for solid in self._moving(ball, robot, occluders)]
+        parts = [self._part(solid) for solid in (*self._moving(ball, robot, occluders), *also)]
         if parts:
             where = np.concatenate([part.pixels for part in parts])
             surface = self._seen(where, parts, rng)

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.jobs import Job
 from stepmap.jobs.system import source_of
+from stepmap.mechanics.system import System
+from stepmap.units import small
 from stepmap_codegen import Controller
+from stepmap_hil.bench.setup import Setup
 from stepmap_hil.faults.spec import Fault, operator_fault
+from stepmap_hil.report.off import apart, groups, label
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run
 from stepmap_hil.wire import dialect
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 
 LINGER = 0.5  # s, so that the browser shows why a run failed
 POINTS = 2000  # of a depth camera, at most
-SMALL = {"m": "mm", "rad": "mrad"}  # units of errors: thousandths
 
 
 @runtime_checkable
@@ -42,11 +44,11 @@ class LiveRun(RunListener):
 
     injects_faults = True
 
-    def __init__(self, page: LivePage | RemotePage, controller: Controller) -> None:
-        self.page, self.controller = page, controller
+    def __init__(self, page: LivePage | RemotePage, controller: Controller, angles: str = "rad") -> None:
+        self.page, self.controller, self.angles = page, controller, angles
         self.codec = SignalCodec.parse(controller.description())
-        self.channels = self.codec.names("measurement")
         self._step = controller.plant.step
+        self.channels = [(name, small(unit, angles).factor) for name, unit in self._step.system.sensor_channels]
         self._plan = controller.schedule.values()[:, : self._step.nx]
         self._camera: Depth | None = None
         self._points: Array | None = None
@@ -61,13 +63,10 @@ class LiveRun(RunListener):
     def on_tick(self, row: Row, message: Message) -> None:
         from stepmap_hil.live import LiveFrame
 
-        moving, pose = self._step.layout["q"], self._step.layout.pose
+        pose = self._step.layout.pose
         estimate, goal = self.codec.decode("estimate", row.estimate), self._plan[min(row.tick, len(self._plan) - 1)]
         truth = np.array(row.coordinates)
-        numbers = {
-            "tracking": 1e3 * float(np.linalg.norm(truth[moving] - goal[moving])),
-            "estimate": 1e3 * float(np.linalg.norm(estimate[moving] - truth[moving])),
-        }
+        numbers = self._errors(truth, goal, estimate)
         if row.measured:
             numbers |= self._innovation(row, message, estimate)
             if row.latency_ms > 0:  # in lock-step nothing waits for the clock
@@ -79,13 +78,21 @@ class LiveRun(RunListener):
             LiveFrame(row.time, truth, pose(estimate), pose(goal), numbers, state, explain(row.reason), self._points)
         )
 
+    def _errors(self, truth: Array, goal: Array, estimate: Array) -> dict[str, float]:
+        """Of the plant from the reference, and of the estimate from the plant, each unit apart."""
+        system, found = self._step.system, {}
+        for kind, one, other in (("tracking", truth, goal), ("estimate", estimate, truth)):
+            for unit, value in apart(system, one, other).items():
+                found[line(system, kind, unit)] = small(unit, self.angles).factor * value
+        return found
+
     def _innovation(self, row: Row, message: Message, estimate: Array) -> dict[str, float]:
         """Measured minus expected, of each channel that was seen; minus the estimate where the board did not use it."""
         expected = self._step.system.readings(self._step.layout.pose(estimate))
         made = np.array(row.z) - np.asarray(expected, dtype=float)
         used = [bool(row.taken >> k & 1) for k in range(len(made))]
         made = np.where(used, self.codec.decode("innovation", message.innovation), made)
-        return {name: 1e3 * float(made[k]) for k, name in enumerate(self.channels) if row.valid >> k & 1}
+        return {name: factor * float(made[k]) for k, (name, factor) in enumerate(self.channels) if row.valid >> k & 1}
 
     def on_event(self, at: float, text: str) -> None:
         self.page.note(text, at)
@@ -104,40 +111,48 @@ class LiveRun(RunListener):
         self.page.finish(*(("stopped", "by the user") if run.ended == STOPPED else (state, reason)))
 
 
-def charts(controller: Controller, *, clock: bool = True) -> list[Chart]:
-    """Tracking error, innovation of each channel, and timing where a clock is kept."""
+def line(system: System, kind: str, unit: str) -> str:
+    """Name of a curve, with the coordinates it is of where there are several units."""
+    return kind if len(groups(system)) == 1 else f"{label(system, unit)} {kind}"
+
+
+def charts(controller: Controller, *, clock: bool = True, angles: str = "rad") -> list[Chart]:
+    """Tracking error of each unit, innovation of each channel, and timing where a clock is kept."""
     from stepmap_hil.live import Chart
 
     system = controller.plant.step.system
-    units = {c.unit for c in system.dynamic}
-    unit = SMALL.get(units.pop(), "10⁻³") if len(units) == 1 else "10⁻³"
+    found = []
+    for unit in groups(system):
+        title = "tracking error" if len(groups(system)) == 1 else f"error of {label(system, unit)}"
+        lines = tuple(line(system, kind, unit) for kind in ("tracking", "estimate"))
+        found.append(Chart(title, small(unit, angles).symbol or "1", lines))
     grouped: dict[str, list[str]] = {}
     for name, of in system.sensor_channels:
-        grouped.setdefault(SMALL.get(of, f"10⁻³ {of}"), []).append(name)
+        grouped.setdefault(small(of, angles).symbol or "1", []).append(name)
     return [
-        Chart("tracking error", unit, ("tracking", "estimate")),
+        *found,
         *(Chart("innovation", of, tuple(names)) for of, names in grouped.items()),
         *([Chart("timing", "ms", ("latency", "late"))] if clock else []),
     ]
 
 
 @contextmanager
-def live(
-    title: str, job: Job, controller: Controller, faults: Sequence[str] = (), *, clock: bool = True
-) -> Iterator[LiveRun]:
+def live(title: str, setup: Setup, faults: Sequence[str] = (), *, clock: bool = True) -> Iterator[LiveRun]:
     """A page on localhost while the block runs; ``faults`` are names of `faults.OPERATOR_FAULTS`.
 
     Before it closes, a user at a terminal may look at it.
     """
     from stepmap_hil.live import RemotePage
 
+    controller, angles = setup.controller, setup.settings.angles
     step = controller.plant.step
     plan = step.layout.pose(controller.schedule.values()[:, : step.nx])
-    system, shown = source_of(job), charts(controller, clock=clock)
-    with RemotePage(title, system, faults=tuple(faults), reference=plan, charts=shown) as page:
+    system, shown = source_of(setup.job), charts(controller, clock=clock, angles=angles)
+    given = {"faults": tuple(faults), "reference": plan, "charts": shown, "around": setup.start_pose()[None]}
+    with RemotePage(title, system, **given) as page:
         print(f"live page: {page.url}", file=sys.stderr, flush=True)
         try:
-            yield LiveRun(page, controller)
+            yield LiveRun(page, controller, angles)
         except BaseException as error:
             page.finish("ended early", str(error))
             time.sleep(LINGER)

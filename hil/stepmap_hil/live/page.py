@@ -44,7 +44,7 @@ class LivePage:
     """Shows a run in a browser. ``update`` is called by the run; ``stop_requested`` and ``injected`` ask the user.
 
     ``system`` is a system or its name in the catalog; ``reference`` the q̄ or x of a plan, (N, ...), whose path is
-    drawn; ``port`` 0 takes a free one.
+    drawn; ``around`` poses that the camera shows besides, such as the start; ``port`` 0 takes a free one.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class LivePage:
         *,
         reference: ArrayLike | None = None,
         charts: Sequence[Chart] = CHARTS,
+        around: ArrayLike | None = None,
     ) -> None:
         self.system = sm.systems.get(system) if isinstance(system, str) else system
         self._stop = threading.Event()
@@ -65,12 +66,14 @@ class LivePage:
         self._units = {name: chart.unit for chart in charts if len(chart.lines) <= FEW for name in chart.lines}
         self._pending: LiveFrame | None = None
         self._points: Array | None = None  # that are drawn
+        self._has_camera = False  # points were drawn once
         self._passed: list[Pose] = []  # by the plant since the last drawing
         self._due = self._slow_due = 0.0
         self._closed = False
         n = self._n = len(self.system.coordinates)
         plan = self.system.configuration({})[None] if reference is None else np.asarray(reference, float)[:, :n]
         path = self.system.positions(plan)
+        besides = self.system.positions(plan[:0] if around is None else np.asarray(around, float)[:, :n])
         with _quiet():
             self._server = _Server(port, title)
         if port and self._server.get_port() != port:
@@ -83,7 +86,7 @@ class LivePage:
             raise
         self.url = f"http://{HOST}:{self._server.get_port()}/{self._server.gate.token}/"
         with self._server.atomic():
-            self._scene = Scene(self._server, self.system, path)
+            self._scene = Scene(self._server, self.system, path, besides)
             self._panel(faults, charts)
 
     def _panel(self, faults: Sequence[str], charts: Sequence[Chart]) -> None:
@@ -131,6 +134,7 @@ class LivePage:
             self._scene.move(*(None if q is None else next(placed) for q in poses))
             if not _same(frame.points, self._points):
                 self._points = frame.points
+                self._has_camera = True
                 self._scene.draw_points(frame.points)
             if slow:
                 self._extend_trail()
@@ -158,7 +162,7 @@ class LivePage:
             time=frame.time,
             reason=html.escape(frame.reason),
             numbers=numbers,
-            colors=legend(),
+            colors=legend(self._has_camera),
         )
 
     def wait(self, text: str) -> None:

@@ -13,6 +13,7 @@ import viser
 
 from stepmap.arrays import Array
 from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.plots import view
 from stepmap.plots.skeleton import Skeleton, skeleton
@@ -44,22 +45,26 @@ RAIL: Color = (150, 156, 165)
 DEPTH: Color = (120, 60, 160)
 
 
-def legend() -> str:
-    """What the colours mean, in HTML."""
-    named = (("plant", PLANT.color), ("estimate", GHOST.color), ("reference", REFERENCE), ("depth camera", DEPTH))
+def legend(camera: bool) -> str:
+    """What the colours mean, in HTML; ``camera``: points of one are shown."""
+    named = [("plant", PLANT.color), ("estimate", GHOST.color), ("reference", REFERENCE)]
+    named += [("depth camera", DEPTH)] if camera else []
     return " ".join(f'<span style="color: rgb{color}">●</span>&nbsp;{name}' for name, color in named)
 
 
 class Scene:
-    """``path``: positions of all frames along the reference, (N, frame, 3), or at the start alone, (1, frame, 3)."""
+    """``path``: positions of all frames along the reference, (N, frame, 3), or at the start alone, (1, frame, 3).
 
-    def __init__(self, server: viser.ViserServer, system: System, path: Array) -> None:
+    The camera shows all of it, and ``besides``, (M, frame, 3).
+    """
+
+    def __init__(self, server: viser.ViserServer, system: System, path: Array, besides: Array) -> None:
         self.api, self.system, self.shape = server.scene, system, skeleton(system)
-        shown = path[:, self.shape.visible]
+        shown = np.concatenate([path, besides])[:, self.shape.visible]
         low, high = shown.min(axis=(0, 1)), shown.max(axis=(0, 1))
         self.size = max(float(np.linalg.norm(high - low)), 1e-3)
-        _look(server, system, path, (low + high) / 2, self.size)
-        _floor(server.scene, view.upward(system), low, high, self.size)
+        _look(server, system, shown, (low + high) / 2, self.size)
+        _floor(server.scene, upward(system), low, high, self.size)
         _rails(server.scene, system, self.shape, self.size)
         self.plant = Body(server.scene, "plant", self.shape, self.size, PLANT)
         self.ghost = Body(server.scene, "estimate", self.shape, self.size, GHOST)
@@ -193,13 +198,13 @@ def _chains(positions: Array) -> Array:
     return pairs.reshape(-1, 2, 3).astype(np.float32)
 
 
-def _look(server: viser.ViserServer, system: System, path: Array, middle: Array, size: float) -> None:
+def _look(server: viser.ViserServer, system: System, shown: Array, middle: Array, size: float) -> None:
     """A camera in front of the mechanism, a little to the side and above."""
-    seen = view.choose(system, path)
+    seen = view.choose(system, shown)
     away = 0.72 * size / np.tan(FIELD / 2)
     server.scene.configure_environment_map(None)  # takes seconds to prepare without a graphics processor
     server.scene.add_light_ambient("/light", intensity=2.5)
-    server.scene.set_up_direction(tuple(view.upward(system)))
+    server.scene.set_up_direction(tuple(upward(system)))
     camera = server.initial_camera
     camera.position = middle + away * (seen.toward + 0.25 * seen.right + 0.12 * seen.top)
     camera.look_at = middle

@@ -27,16 +27,17 @@ class PlantErrors:
     motor: MotorErrors = field(default_factory=MotorErrors)
     step: float = 0.002  # s, of the simulation, at most
 
-    def differences(self, *, motors: bool) -> list[str]:
-        """What the model does not know, for people."""
+    def differences(self, units: Sequence[str]) -> list[str]:
+        """What the model does not know, for people; ``units`` are those of the coordinates that motors move."""
         texts = [f"{name} = {value:g}" for name, value in self.system.items() if isinstance(value, int | float)]
         texts += [f"start of {name} {value:+g}" for name, value in self.start.items()]
         texts += [f"{name} {value:+g}" for name, value in self.offsets.items()]
-        if motors:
+        if units:
             m = self.motor
+            backlash = " or ".join(f"{m.backlash:g} {unit}".rstrip() for unit in dict.fromkeys(units))
             texts.append(
                 f"motors with {m.time_constant_factor:g} times the time constant, {m.gain_factor:g} times the gain, "
-                f"{m.backlash:g} m of backlash"
+                f"{backlash} of backlash"
             )
         return texts
 
@@ -65,7 +66,8 @@ class Plant:
         step = self._step(0.001)
         self.nd, self.nk, self.nf = step.nd, step.nk, len(self.system.inputs)
         self.kinematic = [c.name for c in self.system.kinematic]
-        self.forces = np.zeros(self.nf)
+        holding = step.holding_forces(self.pose)  # until the board is armed somebody holds it still
+        self.forces = np.zeros(self.nf) if holding is None else holding
         offsets = np.array([errors.offsets.get(name, 0.0) for name in self.kinematic])
         self.offsets = offsets
         rho = self.pose[self.nd :] - offsets

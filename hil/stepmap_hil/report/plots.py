@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepmap import units
 from stepmap.arrays import Array
+from stepmap.mechanics.quantity import Coordinate, Input
+from stepmap.mechanics.system import System
 from stepmap_codegen import Controller
-from stepmap_hil.report.summary import Series, common, lengths
+from stepmap_hil.report.quantities import bodies_travel
+from stepmap_hil.report.series import Series, common
+from stepmap_hil.report.summary import measured_in
 from stepmap_hil.runs.log import errors
 
 if TYPE_CHECKING:
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAST = 2.0  # s, the part that Fig. 2 shows
+PANELS = 6  # of coordinates or inputs in a figure
+CUT = 2.0  # times its own range by which a panel is higher than what it is about
+TALL, FLAT = 0.7, 0.2  # height over width of a picture of a path
 WIDER = 2.2  # times: the panel with a whole path, than that with its end
 
 
@@ -29,19 +37,25 @@ def _axes(rows: int, height: float) -> tuple[Figure, list[Axes]]:
     return made, [first, *(made.add_subplot(rows, 1, k + 1, sharex=first) for k in range(1, rows))]
 
 
-def tracking(controller: Controller, closed: Series, opened: Series | None) -> Figure:
-    """Where the mechanism should be, and where it is with and without feedback."""
+def tracking(controller: Controller, closed: Series, opened: Series | None, angles: str = "rad") -> Figure:
+    """Where the mechanism should be, and where it is with and without feedback: a panel per coordinate."""
     from stepmap.plots.style import COLORS, FAINT, INK
 
-    step = controller.plant.step
-    names = [(c.name, c.unit) for c in step.system.dynamic][:3]
-    made, axes = _axes(len(names), 2.0)
-    for k, ((name, unit), axis) in enumerate(zip(names, axes, strict=True)):
-        axis.plot(closed.time, closed.reference[:, k], color=FAINT, linewidth=4, label="reference")
+    chosen = moving_most(controller, closed)
+    made, axes = _axes(len(chosen), 2.0 if len(chosen) <= 3 else 1.5)
+    for k, axis in zip(chosen, axes, strict=True):
+        coordinate = controller.plant.step.system.dynamic[k]
+        shown = units.whole(coordinate.unit, angles)
+        axis.plot(closed.time, shown.factor * closed.reference[:, k], color=FAINT, linewidth=4, label="reference")
         if opened is not None:
-            axis.plot(opened.time, opened.coordinates[:, k], color=COLORS[1], linewidth=1.2, label="open loop")
-        axis.plot(closed.time, closed.coordinates[:, k], color=COLORS[0], linewidth=1.2, label="closed loop")
-        axis.set_ylabel(f"{name} [{unit}]")
+            axis.plot(
+                opened.time, shown.factor * opened.coordinates[:, k], color=COLORS[1], linewidth=1.2, label="open loop"
+            )
+        axis.plot(
+            closed.time, shown.factor * closed.coordinates[:, k], color=COLORS[0], linewidth=1.2, label="closed loop"
+        )
+        _around(axis, shown.factor * np.concatenate([closed.reference[:, k], closed.coordinates[:, k]]))
+        axis.set_ylabel(shown.label(coordinate.name))
         if closed.time[-1] > LAST:
             axis.axvspan(closed.time[-1] - LAST, closed.time[-1], color=INK, alpha=0.04)
         if opened is not None and opened.tick[-1] > closed.tick[-1]:
@@ -50,9 +64,35 @@ def tracking(controller: Controller, closed: Series, opened: Series | None) -> F
     return made
 
 
+def moving_most(controller: Controller, closed: Series) -> list[int]:
+    """Coordinates with a panel of their own: all, or those that move most compared with others of their unit."""
+    system = controller.plant.step.system
+    reach = np.ptp(
+        np.concatenate([closed.reference[:, : len(system.dynamic)], closed.coordinates[:, : len(system.dynamic)]]),
+        axis=0,
+    )
+    largest = {
+        c.unit: max(r for r, o in zip(reach, system.dynamic, strict=True) if o.unit == c.unit) for c in system.dynamic
+    }
+    part = [r / max(largest[c.unit], 1e-12) for r, c in zip(reach, system.dynamic, strict=True)]
+    return sorted(sorted(range(len(part)), key=lambda k: -part[k])[:PANELS])
+
+
+def _around(axis: Axes, values: Array) -> None:
+    """Limits that show these values, however far an open loop went: it is cut off where it is off by far."""
+    low, high = float(values.min()), float(values.max())
+    room = CUT * max(high - low, 1e-9)
+    bottom, top = axis.get_ylim()
+    if bottom < low - room or top > high + room:
+        axis.set_ylim(max(bottom, low - room), min(top, high + room))
+
+
 def _finish(axes: Sequence[Axes]) -> None:
+    """Names the time axis, and all curves once, above the first panel."""
     axes[-1].set_xlabel("time [s]")
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4)
+    curves = [axis.get_legend_handles_labels() for axis in axes]
+    named = {label: handle for handles, labels in curves for handle, label in zip(handles, labels, strict=True)}
+    axes[0].legend(named.values(), named.keys(), loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4)
 
 
 def setpoint(controller: Controller, closed: Series, opened: Series | None) -> Figure:
@@ -63,22 +103,28 @@ def setpoint(controller: Controller, closed: Series, opened: Series | None) -> F
     if opened is not None:
         trials.insert(0, (opened, COLORS[1], "open loop"))
     names = [f"{c.name} [{c.unit}]" if c.unit else c.name for c in controller.plant.step.system.dynamic]
-    everything = np.vstack([closed.reference[:, :2], *(s.coordinates[:, :2] for s, _, _ in trials)])
+    wanted = np.vstack([closed.reference[:, :2], closed.coordinates[:, :2]])
+    room = max(float(np.ptp(wanted, axis=0).max()), 1e-3)  # an open loop that goes farther away is cut off
+    everything = np.vstack([wanted, *(s.coordinates[:, :2] for s, _, _ in trials)])
+    everything = everything.clip(wanted.min(axis=0) - room, wanted.max(axis=0) + room)
     low, size = everything.min(axis=0), np.maximum(np.ptp(everything, axis=0), 1e-3)
-    shape = min(max(size[1] / size[0], 0.2), 0.7)
+    middle = low + 0.5 * size
+    shape = min(max(size[1] / size[0], FLAT), TALL)
+    size = np.maximum(size, [size[1] / shape, size[0] * shape])  # a path along an axis has room beside it
     made = blank(9.2, len(trials) * (0.75 + 6.0 * shape))
     axes = made.subplots(len(trials), 2, width_ratios=(WIDER, 1.0), squeeze=False)
     target = closed.reference[-1, :2]
     # Both panels of a row have one height, and panels of a column one scale.
     around = np.array([1.0, WIDER * shape])
-    around = around * 1.15 * max(0.002, *(float((np.abs(_late(s) - target) / around).max()) for s, _, _ in trials))
+    farthest = [min(float((np.abs(_late(s) - target) / around).max()), 0.5 * room) for s, _, _ in trials]
+    around = around * 1.15 * max(0.002, *farthest)
     for (whole, near), (s, color, name), letter in zip(axes, trials, "ab", strict=False):
         whole.plot(*closed.reference[:, :2].T, color=FAINT, linewidth=3, alpha=0.6, label="reference")
         whole.plot(*s.coordinates[:, :2].T, color=color, linewidth=0.9, label="path")
         whole.set_title(f"({letter}) {name}" if opened is not None else name)
         whole.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
         near.set_title("last two seconds" if s.time[-1] > LAST else "all of it", fontweight="normal")
-        for axis, centre, reach in ((whole, low + 0.5 * size, 0.54 * size), (near, target, around)):
+        for axis, centre, reach in ((whole, middle, 0.54 * size), (near, target, around)):
             axis.plot(*_late(s).T, color=color, linewidth=2.2)
             axis.plot(*target, marker="+", markersize=9, markeredgewidth=1.2, color=INK, linestyle="none")
             axis.set(xlabel=names[0], ylabel=names[1], aspect="equal")
@@ -93,35 +139,47 @@ def _late(s: Series) -> Array:
     return late
 
 
-def commands(controller: Controller, closed: Series) -> Figure:
+def commands(controller: Controller, closed: Series, angles: str = "rad") -> Figure:
     """Commands from raw and from filtered measurements, as velocities (Fig. 4); forces are shown as they are."""
-    from stepmap.plots.style import COLORS, FAINT
+    from stepmap.plots.style import COLORS, FAINT, INK
 
     curves = (
         (closed.plan, FAINT, 4.0, "reference"),
         (closed.raw_command, COLORS[1], 0.9, "raw measurements"),
         (closed.command, COLORS[0], 1.3, "filtered measurements"),
     )
-    names = command_names(controller)[:2]
-    made, axes = _axes(len(names), 2.3)
-    for k, ((name, moves), axis) in enumerate(zip(names, axes, strict=True)):
+    system = controller.plant.step.system
+    first = len(system.inputs)  # positions come behind forces
+    declared: list[Input | Coordinate] = [*system.inputs, *system.kinematic]
+    names = command_names(controller, angles)[:PANELS]
+    made, axes = _axes(len(names), 2.3 if len(names) <= 3 else 1.7)
+    for k, (name, axis) in enumerate(zip(names, axes, strict=True)):
+        unit, low, high = declared[k].unit, declared[k].low, declared[k].high
+        factor = units.whole(unit, angles).factor
         for values, color, width, label in curves:
-            if moves:
-                axis.plot(
-                    _between(closed.time), speeds(closed, values)[:, k], color=color, linewidth=width, label=label
-                )
+            if k >= first:
+                rates = factor * speeds(closed, values)[:, k]
+                axis.plot(_between(closed.time), rates, color=color, linewidth=width, label=label)
             else:
                 axis.plot(closed.time, values[:, k], color=color, linewidth=width, label=label)
+        if k < first:
+            _around(axis, closed.command[:, k])
+            for limit in (low, high):
+                if limit is not None and axis.get_ylim()[0] <= limit <= axis.get_ylim()[1]:
+                    axis.axhline(limit, color=INK, linewidth=0.8, linestyle="--", label="_limit")
         axis.set_ylabel(name)
     _finish(axes)
     return made
 
 
-def command_names(controller: Controller) -> list[tuple[str, bool]]:
-    """Labels of the inputs, and whether each is a position, shown by the velocity it asks for."""
+def command_names(controller: Controller, angles: str = "rad") -> list[str]:
+    """Labels of the inputs: forces, then the velocities that commanded positions ask for."""
     system = controller.plant.step.system
-    forces = [(f"{f.name} [{f.unit}]" if f.unit else f.name, False) for f in system.inputs]
-    return [*forces, *((f"velocity of {c.name} [{c.unit or 1}/s]", True) for c in system.kinematic)]
+    forces = [units.whole(f.unit).label(f.name) for f in system.inputs]
+    return [
+        *forces,
+        *(units.whole(f"{c.unit or 1}/s", angles).label(f"velocity of {c.name}") for c in system.kinematic),
+    ]
 
 
 def _between(time: Array) -> Array:
@@ -135,40 +193,72 @@ def speeds(s: Series, commands: Array) -> Array:
     return np.diff(commands, axis=0) / period
 
 
-def estimates(controller: Controller, closed: Series) -> Figure:
+def estimates(controller: Controller, closed: Series, angles: str = "rad") -> Figure:
     """Errors of measurements and estimates, as summary.json counts them; a gap where something was not seen."""
     from stepmap.plots.style import COLORS, FAINT
 
-    made, (axis,) = _axes(1, 2.4)
-    channels = lengths(controller)
-    if channels:
-        raw = np.linalg.norm((closed.measured - closed.truth)[:, channels], axis=1)
-        raw[~closed.valid.all(axis=1)] = np.nan
-        axis.plot(closed.time, 1e3 * raw, color=FAINT, linewidth=1.0, label="measurement")
-    estimated = errors(controller, closed.estimate, closed.coordinates)
-    axis.plot(closed.time, 1e3 * estimated, color=COLORS[0], linewidth=1.2, label="estimate")
-    axis.set_ylabel("error [mm]")
-    _finish([axis])
+    panels = estimate_panels(controller, closed)
+    made, axes = _axes(len(panels), 2.4 if len(panels) == 1 else 1.9)
+    for (unit, estimated), axis in zip(panels, axes, strict=True):
+        shown, channels = units.small(unit, angles), measured_in(controller, unit)
+        if channels:
+            raw = np.linalg.norm((closed.measured - closed.truth)[:, channels], axis=1)
+            raw[~closed.valid.all(axis=1)] = np.nan
+            axis.plot(closed.time, shown.factor * raw, color=FAINT, linewidth=1.0, label="measurement")
+        axis.plot(closed.time, shown.factor * estimated, color=COLORS[0], linewidth=1.2, label="estimate")
+        axis.set_ylabel(shown.label("error" if len(panels) == 1 else f"error of {_plural(unit, controller)}"))
+    _finish(axes)
     return made
 
 
-def draw(controller: Controller, closed: Series, opened: Series | None) -> dict[str, Figure]:
-    """All figures by name; CAPTIONS says what each shows."""
+def estimate_panels(controller: Controller, s: Series) -> list[tuple[str, Array]]:
+    """(unit, error of the estimate): how far the masses are off, then coordinates of other units than lengths."""
+    step = controller.plant.step
+    found: list[tuple[str, Array]] = []
+    if bodies_travel(step.system):
+        found.append(("m", errors(controller, s.estimate, s.coordinates)))
+    off = step.layout.pose(s.estimate) - s.coordinates
+    kinds = [c.unit for c in step.system.dynamic]
+    for unit in dict.fromkeys(kinds):
+        if unit != "m" or not found:
+            found.append((unit, np.linalg.norm(off[:, [k for k, of in enumerate(kinds) if of == unit]], axis=1)))
+    return found
+
+
+def _plural(unit: str, controller: Controller) -> str:
+    names = [c.name for c in controller.plant.step.system.dynamic if c.unit == unit]
+    return "masses" if unit == "m" else names[0] if len(names) == 1 else units.plural(unit)
+
+
+def draw(controller: Controller, closed: Series, opened: Series | None, angles: str = "rad") -> dict[str, Figure]:
+    """All figures by name; `captions` says what each shows."""
     from stepmap.plots.style import styled
 
     with styled():
-        return _draw(controller, closed, opened)
-
-
-def _draw(controller: Controller, closed: Series, opened: Series | None) -> dict[str, Figure]:
-    made = {"tracking": tracking(controller, closed, opened)}
-    if controller.plant.step.nd >= 2 and len({c.unit for c in controller.plant.step.system.dynamic[:2]}) == 1:
-        made["setpoint"] = setpoint(controller, *_both(closed, opened))
-    if controller.plant.step.nu:
-        made["commands"] = commands(controller, closed)
-    if closed.known:
-        made["estimates"] = estimates(controller, closed)
+        made = {"motion": motion(controller, closed), "tracking": tracking(controller, closed, opened, angles)}
+        if two_lengths(controller):
+            made["setpoint"] = setpoint(controller, *_both(closed, opened))
+        if controller.plant.step.nu:
+            made["commands"] = commands(controller, closed, angles)
+        if closed.known:
+            made["estimates"] = estimates(controller, closed, angles)
     return made
+
+
+def motion(controller: Controller, closed: Series) -> Figure:
+    """The mechanism at several times of the run, with the paths of its masses and those of the reference."""
+    from stepmap.plots.figures import poses
+    from stepmap.plots.motion import Motion
+
+    step = controller.plant.step
+    run = Motion.of(step.system, closed.time, closed.coordinates)
+    return poses(run, step.layout.pose(closed.reference), "plant" if closed.known else "estimate")
+
+
+def two_lengths(controller: Controller) -> bool:
+    """Whether the first two coordinates span a plane in which a path can be drawn."""
+    dynamic = controller.plant.step.system.dynamic
+    return len(dynamic) >= 2 and all(c.unit == "m" for c in dynamic[:2])
 
 
 def _both(closed: Series, opened: Series | None) -> tuple[Series, Series | None]:
@@ -179,13 +269,31 @@ def _both(closed: Series, opened: Series | None) -> tuple[Series, Series | None]
     return (mine, other) if len(mine.tick) else (closed, None)
 
 
-CAPTIONS = {
-    "tracking": "The motion with and without feedback; the last two seconds of a longer run are shaded, and a dotted "
-    "line marks where a run ended early.",
-    "setpoint": "Paths in the plane with and without feedback over the same ticks, and their last two seconds (compare "
-    "Schultz & Murphey, Fig. 2).",
-    "commands": "Commands, positions as the velocities they ask for: of the reference, and what the same gains make of "
-    "raw and of filtered measurements (compare Schultz & Murphey, Fig. 4).",
-    "estimates": "How far the simulated plant is from what is measured, in the channels that are lengths, and how far "
-    "its masses are from where the estimate has them.",
-}
+def captions(controller: Controller) -> dict[str, str]:
+    """What each figure shows, in the words of this system."""
+    system, known = controller.plant.step.system, len(controller.plant.step.system.dynamic)
+    x, y = ([c.name for c in system.dynamic] + ["", ""])[:2]
+    most = f", of {PANELS} of {known} coordinates, those that move most" if known > PANELS else ""
+    forces, positions = bool(system.inputs), bool(system.kinematic)
+    which = {
+        (True, False): "Inputs",
+        (False, True): "Commands, positions as the velocities they ask for",
+        (True, True): "Commands, forces as they are and positions as the velocities they ask for",
+    }.get((forces, positions), "Commands")
+    apart = "" if only_lengths(system) else ", and coordinates that are no lengths from their estimates"
+    return {
+        "motion": "The mechanism at times evenly spaced, the last one strongest, and the paths of its masses; the "
+        "paths of the reference are broad and grey.",
+        "tracking": f"The motion with and without feedback{most}; the last two seconds of a longer run are shaded, and "
+        "a dotted line marks where a run ended early. An open loop that goes far away is cut off.",
+        "setpoint": f"Paths in the plane of {x} and {y} with and without feedback over the same ticks, and their last "
+        "two seconds (compare Schultz & Murphey, Fig. 2).",
+        "commands": f"{which}: of the reference, and what the same gains make of raw and of filtered measurements "
+        f"(compare Schultz & Murphey, Fig. 4).{' Dashed lines are limits.' if forces else ''}",
+        "estimates": "How far the simulated plant is from what is measured, in the channels that measure the "
+        f"mechanism, and how far its masses are from where the estimate has them{apart}.",
+    }
+
+
+def only_lengths(system: System) -> bool:
+    return all(c.unit == "m" for c in system.dynamic)

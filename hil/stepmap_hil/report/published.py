@@ -13,9 +13,12 @@ from stepmap.arrays import Array
 from stepmap.errors import DamagedError, LinkError, ModelError
 from stepmap.figures import Progress, Published
 from stepmap.plots.style import styled
+from stepmap.units import size
+from stepmap_codegen import Controller
 from stepmap_hil.firmware.build import checkout
 from stepmap_hil.report import plots as figures
-from stepmap_hil.report.summary import Series, common, rms, roughness, series
+from stepmap_hil.report.series import Series, common, rms, roughness, series
+from stepmap_hil.report.summary import command_unit
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.recording import RecordedRun, read_run
 
@@ -29,8 +32,11 @@ def fig2(progress: Progress, recording: Path | None = None) -> Published:
     recorded = _recorded(progress, recording)
     if recorded.opened is None:
         raise ModelError(f"{recording}: has no open loop to compare with; record it without --no-open-loop")
-    if recorded.controller.plant.step.nd < 2:
-        raise ModelError(f"{recording}: the figure is of two coordinates, and {recorded.job.name} has one")
+    if not figures.two_lengths(recorded.controller):
+        raise ModelError(
+            f"{recording}: the figure is of a path in a plane, and the first two coordinates of {recorded.job.name} "
+            "are not two lengths"
+        )
     closed, opened = common(series(recorded.controller, recorded.closed), series(recorded.controller, recorded.opened))
     if not len(closed.tick):
         raise ModelError(f"{recording}: its open loop and its closed loop have no tick in common")
@@ -64,21 +70,22 @@ def fig4(progress: Progress, recording: Path | None = None) -> Published:
     names = tuple(recorded.controller.plant.step.input_names)
     curves = {"reference": s.plan, "raw": s.raw_command, "filtered": s.command}
     rough = {name: roughness(values, s) or np.nan for name, values in curves.items()}
+    unit = command_unit(recorded.controller)
+    told = {name: size(value, "" if unit == "mixed" else unit) for name, value in rough.items()}
     return Published(
         title="Commands from raw and from filtered measurements",
         source="Schultz & Murphey, Fig. 4",
-        caption="Velocities that are commanded to the robot: finite differences of the reference, and of what the "
-        "feedback makes of raw and of filtered measurements.",
+        caption=_commanded(recorded.controller),
         figure=drawn,
         rows=_rows(
             time=s.time, **{k: v for name, values in curves.items() for k, v in _pair(name, names, values).items()}
         ),
         key_figures=[
-            ("from raw measurements", f"{1e3 * rough['raw']:.2f} mm RMS second difference"),
+            ("from raw measurements", f"{told['raw']} RMS second difference"),
             (
                 "from filtered ones",
-                f"{1e3 * rough['filtered']:.2f} mm, {rough['raw'] / rough['filtered']:.1f} times less; the reference "
-                f"itself has {1e3 * rough['reference']:.2f} mm",
+                f"{told['filtered']}, {rough['raw'] / rough['filtered']:.1f} times less; the reference itself has "
+                f"{told['reference']}",
             ),
         ],
         assumptions=(
@@ -86,6 +93,15 @@ def fig4(progress: Progress, recording: Path | None = None) -> Published:
             "both commands are of one run, which used the filtered one; the paper shows two trials. Raw: positions as "
             "measured, velocities from the last two, the same gains",
         ),
+    )
+
+
+def _commanded(controller: Controller) -> str:
+    if not controller.plant.step.system.kinematic:
+        return "Inputs of the reference, and those that the feedback makes of raw and of filtered measurements."
+    return (
+        "Velocities that are commanded to the robot: finite differences of the reference, and of what the feedback "
+        "makes of raw and of filtered measurements."
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepmap.text import sentence
+from stepmap.units import size
+from stepmap_hil.report.by_unit import dynamic, grouped, length, only_lengths, told
 from stepmap_hil.runs.stage_times import StageTime
 
 
@@ -27,9 +29,11 @@ def outcome(summary: Mapping[str, Any]) -> str:
 
 def introduction(summary: Mapping[str, Any]) -> str:
     if summary["plant"] == "real":
+        sensor = summary.get("sensor", "kinect")
+        by = {"kinect": "a Kinect measures", "encoders": "its own encoders measure"}.get(sensor, f"{sensor} measures")
         return (
-            "A board controls a robot that a Kinect measures. The true motion of the mechanism is not known: the "
-            "report shows the board's estimate."
+            f"A board controls a robot that {by}. The true motion of the mechanism is not known: the report shows "
+            "the board's estimate."
         )
     board = "A board controls a simulated plant over its serial line."
     differences = summary.get("plant_differences")
@@ -42,7 +46,6 @@ def introduction(summary: Mapping[str, Any]) -> str:
 
 def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The summary for people."""
-    known = summary["estimate_rms_m"]
     exact = {True: "yes", False: "NO", None: "not comparable: telemetry is missing"}[summary["bit_exact_with_host"]]
     planned = summary.get("planned_ticks")
     ticks = f"{summary['ticks']}{f' of {planned}' if planned and planned != summary['ticks'] else ''} ticks"
@@ -53,9 +56,9 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         *([("board id", summary["board_id"])] if summary.get("board_id") else []),
         ("ended", summary["ended"]),
         *(("likely cause" if not k else "", f"{k + 1}. {text}") for k, text in enumerate(summary["suspects"])),
-        ("tracking", _tracking(summary)),
+        *_tracking(summary),
         *_open_loop(summary),
-        *([] if known is None else [("estimate", f"{_mm(known)} RMS of the masses")]),
+        *_estimate(summary),
         *_filtered(summary),
         ("commands", _commands(summary)),
         ("bit-exact", exact),
@@ -95,9 +98,43 @@ def stages(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [(s.name, s.result, f"{s.seconds:.2f} s", f"{s.cpu_seconds:.2f} s") for s in times]
 
 
-def _tracking(summary: Mapping[str, Any]) -> str:
+EACH = ("coordinate", "tracking RMS", "max", "closed loop RMS", "open loop RMS", "estimate RMS")
+
+
+def each(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Errors of all coordinates, a row each; none in a summary of an older version."""
+    metrics = ("tracking_rms", "tracking_max", "closed_loop_rms", "open_loop_rms", "estimate_rms")
+    return [
+        (name, *("–" if c[m] is None else size(c[m], c["unit"], _angles(summary)) for m in metrics))
+        for name, c in summary.get("coordinates", {}).items()
+    ]
+
+
+def _tracking(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """One distance where all coordinates are lengths; else each coordinate in its unit, then the masses."""
     whose = ", by the estimate" if summary["plant"] == "real" else ""
-    return f"{_mm(summary['tracking_rms_m'])} RMS, {_mm(summary['tracking_max_m'])} max{whose}"
+    rows = []
+    if not only_lengths(summary):
+        moved, angles = dynamic(summary), _angles(summary)
+        rms, most = (told(moved, name, angles) for name in ("tracking_rms", "tracking_max"))
+        rows.append(("tracking", f"{rms} RMS; {most} max{whose}"))
+    if summary["tracking_rms_m"] is not None:
+        name = "masses" if rows else "tracking"
+        rows.append((name, f"{_mm(summary['tracking_rms_m'])} RMS, {_mm(summary['tracking_max_m'])} max{whose}"))
+    return rows
+
+
+def _estimate(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if summary["plant"] == "real":
+        return []
+    masses = "" if (known := summary["estimate_rms_m"]) is None else f"{_mm(known)} RMS of the masses"
+    each = "" if only_lengths(summary) else told(dynamic(summary), "estimate_rms", _angles(summary))
+    text = "; ".join(part for part in (f"{each} RMS" if each else "", masses) if part)
+    return [("estimate", text)] if text else []
+
+
+def _angles(summary: Mapping[str, Any]) -> str:
+    return str(summary.get("angles") or "rad")
 
 
 APART = 1e-4  # m, between the starts of two runs that are compared; less is not worth a word
@@ -107,19 +144,29 @@ def _open_loop(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """With and without feedback, of the same ticks."""
     opened, closed, ticks = summary["open_loop_rms_m"], summary["closed_loop_rms_m"], summary["compared_ticks"]
     if opened is None or closed is None:
-        return []
+        moved, angles = dynamic(summary), _angles(summary)
+        if not ticks or not moved:
+            return []
+        without, own = (told(moved, name, angles) for name in ("open_loop_rms", "closed_loop_rms"))
+        return [("with feedback", f"open loop {without} RMS, closed loop {own} over the same {ticks} ticks")]
     apart = summary["open_loop_start_apart_m"]
     began = f"; they began {_mm(apart)} apart" if apart > APART else ""
-    told = f"open loop {_mm(opened)} RMS, closed loop {_mm(closed)} over the same {ticks} ticks"
-    return [("with feedback", f"{told}{_times_better(opened, closed)}{began}")]
+    whose = "" if only_lengths(summary) else " of the masses"
+    text = f"open loop {_mm(opened)} RMS{whose}, closed loop {_mm(closed)} over the same {ticks} ticks"
+    return [("with feedback", f"{text}{_times_better(opened, closed)}{began}")]
 
 
 def _filtered(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    raw, filtered = summary["raw_measurement_rms_m"], summary["filtered_measurement_rms_m"]
-    if raw is None or filtered is None:
-        return []
-    told = f"measured {_mm(raw)} RMS, filtered {_mm(filtered)} at the same ticks in {summary['measured_channels']}"
-    return [("with the filter", told + _times_better(raw, filtered))]
+    """Measurements and estimate in the same channels, one row per unit."""
+    rows: list[tuple[str, str]] = []
+    angles = _angles(summary)
+    for unit, group in grouped({n: c for n, c in summary["channels"].items() if not c["robot"]}).items():
+        raw, filtered = length(group, "raw_rms"), length(group, "filtered_rms")
+        if raw is None or filtered is None:
+            continue
+        text = f"measured {size(raw, unit, angles)} RMS, filtered {size(filtered, unit, angles)} at the same ticks"
+        rows.append(("" if rows else "with the filter", f"{text} in {', '.join(group)}{_times_better(raw, filtered)}"))
+    return rows
 
 
 def _times_better(before: float, after: float, better: str = "better", worse: str = "worse") -> str:
@@ -152,18 +199,20 @@ def _number(count: int, what: str) -> str:
 
 
 def _commands(summary: Mapping[str, Any]) -> str:
-    raw, filtered = summary["command_roughness_raw"], summary["command_roughness_filtered"]
-    if not filtered:
-        return "too few to tell"
-    unit = summary["command_unit"]
-
-    def size(value: float) -> str:
-        return _mm(value) if unit == "m" else f"{value:.3g} {unit}"
-
-    told = f"{size(filtered)} RMS second difference"
-    if not raw:
-        return told
-    return f"{told}, {size(raw)} from raw measurements{_times_better(raw, filtered, 'smoother', 'rougher')}"
+    """How smooth commands are, each unit apart, and how often they were at a limit."""
+    texts, angles = [], _angles(summary)
+    for unit, group in grouped(summary["inputs"]).items():
+        raw, filtered = length(group, "roughness_raw"), length(group, "roughness_filtered")
+        if not filtered:
+            continue
+        text = f"{size(filtered, unit, angles)} RMS second difference"
+        if raw:
+            better = _times_better(raw, filtered, "smoother", "rougher")
+            text += f", {size(raw, unit, angles)} from raw measurements{better}"
+        texts.append(text)
+    limited = {name: entry["ticks_at_limit"] for name, entry in summary["inputs"].items() if entry["ticks_at_limit"]}
+    texts += [f"{name} at its limit in {_number(count, 'tick')}" for name, count in limited.items()]
+    return "; ".join(texts) or "too few to tell"
 
 
 def _times(ms: Mapping[str, float]) -> str:

@@ -12,8 +12,9 @@ from stepmap.files import write_whole
 from stepmap.report import Grid, Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_hil.report import plots as figures
-from stepmap_hil.report.sentences import introduction, outcome, stages, table
-from stepmap_hil.report.summary import comparison, moving, series, summarize
+from stepmap_hil.report.sentences import EACH, each, introduction, outcome, stages, table
+from stepmap_hil.report.series import moving, series
+from stepmap_hil.report.summary import comparison, summarize
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMS = ("png", "svg")
+COORDINATES = "Root mean squares over time, each in its own unit; both loops over the ticks that both runs have."
 STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
 
 
@@ -46,16 +48,17 @@ class Evaluated:
     run: Run
     summary: dict[str, Any]
     pictures: dict[str, dict[str, bytes]]  # by name and form
+    captions: Mapping[str, str]
 
 
 def evaluate(controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]) -> Evaluated:
     """Metrics and pictures of a run, which is what takes time; raises LinkError where it has no tick."""
     mine = series(controller, closed)
     other = series(controller, opened) if opened is not None and moving(opened) else None
-    summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)})
-    drawn = figures.draw(controller, mine, other)
+    summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)}, other)
+    drawn = figures.draw(controller, mine, other, known.get("angles") or "rad")
     pictures = {name: _rendered(figure) for name, figure in drawn.items()}
-    return Evaluated(closed, summary, pictures)
+    return Evaluated(closed, summary, pictures, figures.captions(controller))
 
 
 def _rendered(figure: Figure) -> dict[str, bytes]:
@@ -75,9 +78,11 @@ def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict
     for name, forms in evaluated.pictures.items():
         for form, content in forms.items():
             write_whole(folder / f"{name}.{form}", content, links=False)
-    pictures = [Picture(figures.CAPTIONS[name], forms["svg"]) for name, forms in evaluated.pictures.items()]
+    pictures = [Picture(evaluated.captions[name], forms["svg"]) for name, forms in evaluated.pictures.items()]
     events = [(f"{at:.2f} s", what) for at, what in run.events]
     sections = [Section("The run", introduction(summary), table(summary), pictures, events, "Events")]
+    if rows := each(summary):
+        sections.append(Section("Coordinates", COORDINATES, (), (), grid=Grid(EACH, rows)))
     if rows := stages(summary):
         sections.append(Section("Stages", STAGES, (), (), grid=Grid(("stage", "result", "time", "CPU time"), rows)))
     title = f"{run.job} on {run.board}" + (f": {verdict}" if verdict else "")

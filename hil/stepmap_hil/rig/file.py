@@ -26,6 +26,7 @@ from stepmap_hil.wire.key import BOARD_ID
 from stepmap_hil.wire.ports import require_name
 
 PLANTS = ("simulated", "real")
+KINECT = "kinect"
 COUNTDOWN = 3.0  # s
 HEADER = re.compile(r"\s*\[\s*([a-z]+)\s*\]")
 BACKGROUND = re.compile(r"\s*background\s*=")
@@ -44,6 +45,7 @@ class RigFile:
     board: str | None = None
     board_id: bytes | None = None  # of the only board that is spoken to; any where None
     key: Path | None = None
+    sensor: str = KINECT  # of a real robot
     countdown: float = COUNTDOWN
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     camera: Camera = field(default_factory=Camera)
@@ -62,11 +64,12 @@ class RigFile:
 
 
 def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
-    """A rig file; raises JobError with the line of what is wrong, or where a real robot was not ``calibrated`` yet."""
+    """A rig file; raises JobError with the line of what is wrong, or where the camera of a real robot was not
+    ``calibrated`` yet. A robot whose board measures, or whose sensor is no Kinect, needs no camera."""
     root = read(file)
     root.only(("rig", "limits", "scene", "camera", "kinect"))
     table, kinect = root.table("rig"), root.table("kinect")
-    table.only(("plant", "port", "baud", "board", "board_id", "key", "countdown"))
+    table.only(("plant", "port", "baud", "board", "board_id", "key", "sensor", "countdown"))
     kinect.only(("recording", "background", "latency"))
     plant = table.choice("plant", PLANTS, "simulated")
     made = RigFile(
@@ -77,6 +80,7 @@ def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
         board=table.choice("board", list(boards.catalog())) if "board" in table else None,
         board_id=_board_id(table),
         key=_path(table, "key", file),
+        sensor=table.text("sensor") if "sensor" in table else KINECT,
         countdown=_countdown(table),
         limits={name: _limits(root.table("limits"), name) for name in root.table("limits")},
         camera=_camera(root),
@@ -88,7 +92,7 @@ def read_rig(file: Path, *, calibrated: bool = True) -> RigFile:
     if made.real:
         table.need("port", "Name the serial port of the robot's board.")
         table.need("key", "Name the file with the board's key; stepmap key makes one.")
-    if made.real and calibrated:
+    if made.real and calibrated and made.sensor == KINECT:
         root.need("camera", "stepmap calibrate finds out where the Kinect stands, and writes it.")
         kinect.need("background", "stepmap calibrate records what the Kinect sees of the empty scene.")
     return made
@@ -213,14 +217,18 @@ def _toml(value: Any) -> str:
 
 
 class Workspace:
-    """Limits of coordinates: a nominal trajectory that leaves them is refused, and a robot that does is stopped."""
+    """Limits of coordinates: a nominal trajectory that leaves them is refused, and a robot that does is stopped.
 
-    def __init__(self, rig: RigFile, names: Sequence[str]) -> None:
+    ``units`` are those of the coordinates, for messages.
+    """
+
+    def __init__(self, rig: RigFile, names: Sequence[str], units: Sequence[str] = ()) -> None:
         for name in rig.limits:
             if name not in names:
                 raise rig.error(f"limits: no coordinate is called {name!r}", hint=nearest(name, names))
         self.rig = rig
         self.bounds = [(names.index(name), name, *limits) for name, limits in rig.limits.items()]
+        self.units = [f" {unit}" if unit else "" for unit in units] or [""] * len(names)
 
     def require(self, controller: Controller) -> None:
         """Raises where the nominal trajectory leaves the limits."""
@@ -228,9 +236,9 @@ class Workspace:
         for index, name, low, high in self.bounds:
             outside = np.flatnonzero((plan[:, index] < low) | (plan[:, index] > high))
             if len(outside):
-                at, value = outside[0] * controller.program.period, plan[outside[0], index]
+                at, value, unit = outside[0] * controller.program.period, plan[outside[0], index], self.units[index]
                 raise self.rig.error(
-                    f"limits.{name}: the plan goes to {value:.3f} at {at:.2f} s, beyond {low:g} to {high:g}",
+                    f"limits.{name}: the plan goes to {value:.3f}{unit} at {at:.2f} s, beyond {low:g} to {high:g}",
                     hint="Plan a smaller motion, or widen the limits.",
                 )
 
@@ -238,5 +246,6 @@ class Workspace:
         """Which limit is violated, as a text; None where none is."""
         for index, name, low, high in self.bounds:
             if not low <= coordinates[index] <= high:
-                return f"{name} is {coordinates[index]:.3f}, and its limits are {low:g} to {high:g}"
+                unit = self.units[index]
+                return f"{name} is {coordinates[index]:.3f}{unit}, and its limits are {low:g} to {high:g}{unit}"
         return None

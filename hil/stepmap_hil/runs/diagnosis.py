@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepmap.units import small
 from stepmap_codegen import Controller, Role
 from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.faults.spec import UPLOADS, Fault
@@ -104,12 +105,14 @@ class Diagnosis:
         self.ticks = list(self._replay())
 
     def _replay(self) -> Iterator[TickInnovations]:
-        follow, mean = dialect.value("STEPMAP_STATE_RUNNING"), 1.0
+        follow, armed = dialect.value("STEPMAP_STATE_RUNNING"), dialect.value("STEPMAP_STATE_ARMED")
+        mean = 1.0
         for row in self.run.rows[: self.last + 1] if self.reference is not None else ():
             assert self.reference is not None
             self.reference.sigmas = {}
             valid = row.valid if row.measured else 0
-            _, _, taken = self.reference.step(valid, row.words, follow=row.state == follow, running=row.running)
+            moves = {"follow": row.state == follow, "running": row.running, "hold": row.state == armed}
+            _, _, taken = self.reference.step(valid, row.words, **moves)
             used = [s**2 for bit, s in self.reference.sigmas.items() if taken >> bit & 1]
             mean += (sum(used) / len(used) - mean) / NIS_WINDOW if used else 0.0
             yield TickInnovations(row, dict(self.reference.sigmas), mean)
@@ -191,11 +194,12 @@ class Diagnosis:
         for k, coordinate in enumerate(step.system.kinematic):
             limit = self.controller.axes[first + k].following_limit
             off = self.row.command[first + k] * 2.0 ** -fraction[first + k] - robot[k]
-            found.append((abs(off) / limit, f"{coordinate.name} {1e3 * off:+.1f} mm from its command", limit))
-        if not found:
-            return ""
-        _, text, limit = max(found)
-        return f"{text} (a motor may be {1e3 * limit:g} mm behind its target)"
+            shown = small(coordinate.unit)
+            text = f"{coordinate.name} {shown.factor * off:+.3g} {shown.symbol}".rstrip()
+            found.append(
+                (abs(off) / limit, f"{text} from its command (a motor may be {shown.text(limit)} behind its target)")
+            )
+        return max(found)[1] if found else ""
 
 
 def diagnose(controller: Controller, run: Run, how: Circumstances) -> None:
@@ -237,7 +241,7 @@ def _remedy(reason: Reason, how: Circumstances) -> str:
         return "see that its supply holds, and what its watchdog says (stepmap monitor)"
     if how.plant == "simulated" and reason is Reason.INNOVATION:
         return "compare mass, lengths and noise of the job with the plant in [bench]"
-    if how.sensor == "gaussian" and reason is Reason.GATED:
+    if how.sensor != "kinect" and reason is Reason.GATED:  # no tracker that could be on the wrong object
         return "compare noise and gate of the job with how far the plant is from its model"
     return EXPLANATIONS[reason].remedy
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.units import small
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import UPLOADS, Fault, FaultVerdict
 from stepmap_hil.runs.log import Row, errors, reference
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import Reason
 
-MAX_REST_TRAVEL = 0.002  # m, of a motor that counts as standing
+MAX_REST_TRAVEL = 0.002  # m or rad, of a motor that counts as standing
 TIMEOUT_S = 1.0  # until a fault shows
 TIMEOUTS_S = {"stuck": np.inf}  # a motor that is not to move may be blocked unnoticed
 TOO_EARLY = "too early to tell"
@@ -34,6 +35,7 @@ class RunOutcome:
     period: float
     ended: tuple[str, str] | None  # state and reason in which the board ended the run; None where it went on
     end: float  # when that was noticed
+    robot_units: Sequence[str] = ()  # of the columns of ``robot``; metres where there are none
 
     @classmethod
     def of(
@@ -52,7 +54,17 @@ class RunOutcome:
         times = np.array([row.time for row in ran]) - started
         clock = np.array([at for at, _ in path]) - started
         robot = np.array([where for _, where in path]).reshape(len(clock), -1)
-        return cls(times, ran, error, clock, robot, controller.program.period, ended, end)
+        units = [c.unit for c in controller.plant.step.system.kinematic]
+        return cls(times, ran, error, clock, robot, controller.program.period, ended, end, units)
+
+    def travel(self, begin: float, until: float) -> tuple[float, str]:
+        """How far motors moved between two times, that which moved most, and its unit."""
+        resting = self.robot[(self.clock >= begin - 1e-9) & (self.clock < until - 1e-9)]
+        if not len(resting) or not resting.shape[1]:
+            return (np.inf if not len(resting) else 0.0), "m"
+        moved = np.ptp(resting, axis=0)
+        k = int(np.argmax(moved))
+        return float(moved[k]), self.robot_units[k] if self.robot_units else "m"
 
 
 def evaluate_faults(faults: Sequence[Fault], outcome: RunOutcome, happened: Sequence[bool]) -> list[FaultVerdict]:
@@ -105,9 +117,9 @@ def _evaluate(fault: Fault, outcome: RunOutcome, until: float) -> FaultVerdict:
         seen.append(f"after {after:.3f} s")
         ok = ok and after <= wanted.within + outcome.period  # telemetry comes once per period
     if wanted.rest is not None:
-        resting = outcome.robot[(outcome.clock >= fault.at + wanted.rest - 1e-9) & (outcome.clock < until - 1e-9)]
-        moved = float(np.ptp(resting, axis=0).max(initial=0.0)) if len(resting) else np.inf
-        seen.append(f"then moved {1e3 * moved:.2f} mm")
+        moved, unit = outcome.travel(fault.at + wanted.rest, until)
+        shown = small(unit)
+        seen.append(f"then moved {shown.factor * moved:.2f} {shown.symbol}".rstrip())
         ok = ok and moved <= MAX_REST_TRAVEL
     if wanted.tracking is not None:
         error = float(outcome.error[inside].max(initial=0.0))

@@ -16,18 +16,21 @@ from stepmap.jobs import Job
 from stepmap_hil.depth import Background, Kinect, Tracker
 from stepmap_hil.depth.camera import HEIGHT, WIDTH
 from stepmap_hil.rig.file import RigFile
-from stepmap_hil.sensors.kinect_rendered import as_measurement, require_channels, shown
+from stepmap_hil.sensors.kinect_rendered import Watcher, measured
 from stepmap_hil.sensors.measurement import Measurement
+from stepmap_hil.sensors.staging import reach
+from stepmap_hil.sensors.targets import all_seen
 
 
 class LiveKinect:
     """Measurements of a Kinect: the newest frame is read, older ones are skipped."""
 
     def __init__(self, rig: RigFile, job: Job) -> None:
-        require_channels(job)
+        seen = all_seen(job.system)
         if rig.background is None:
             raise rig.error("kinect: 'background' is missing: stepmap calibrate makes it")
-        self.tracker = Tracker(rig.camera, rig.scene, read_background(rig.background))
+        tracker = Tracker(rig.camera, rig.scene, read_background(rig.background), reach(job, seen))
+        self.watcher = Watcher(job, seen, tracker)
         self.latency = rig.latency
         self.kinect = Kinect(rig.recording, every=False)
         self.last: Array | None = None  # frame
@@ -38,13 +41,13 @@ class LiveKinect:
         if frame is None:
             return None
         self.last = frame.depth
-        seen = as_measurement(self.tracker.read(frame.depth, frame.seconds))
+        seen = measured(*self.watcher.read(frame.depth, frame.seconds))
         exposed = frame.seconds - self.latency
         return replace(seen, time=exposed, arrived=frame.seconds, skipped=frame.skipped)
 
     def points(self, most: int) -> Array:
         """Points of the last frame."""
-        return shown(self.tracker, self.last, most)
+        return self.watcher.points(self.last, most)
 
     def close(self) -> None:
         self.kinect.close()

@@ -7,30 +7,25 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.jobs import Job
-from stepmap_hil.depth import CHANNELS, TICKS, Camera, FakeKinect, Reading, Renderer, Scene, Tracker
+from stepmap_hil.depth import TICKS, Camera, FakeKinect, Prediction, Reading, Renderer, Scene, Tracker
 from stepmap_hil.depth.errors import CameraError
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.rig.file import RigFile
 from stepmap_hil.sensors.base import SensorError
 from stepmap_hil.sensors.measurement import Measurement
+from stepmap_hil.sensors.staging import stage
+from stepmap_hil.sensors.targets import Targets, targets
 
-BALL, ROBOT = "mass", "robot"
-
-
-def require_channels(job: Job) -> None:
-    """Raises where the tracker does not read what the job's system measures."""
-    channels = tuple(name for name, _ in job.system.sensor_channels)
-    if channels != CHANNELS:
-        raise ModelError(
-            f"the tracker reads {', '.join(CHANNELS)}, and {job.system.name!r} has {', '.join(channels)}: use the "
-            'sensor "gaussian"'
-        )
+ENCODERS = 31  # of the seed: noise of encoders is independent of the camera's
 
 
 def as_measurement(reading: Reading) -> Measurement:
     """A reading as a measurement: 0 in place of what was not seen."""
-    valid = sum(1 << k for k, seen in enumerate(reading.valid) if seen)
-    return Measurement(np.where(reading.valid, reading.z, 0.0), valid)
+    return measured(np.where(reading.valid, reading.z, 0.0), reading.valid)
+
+
+def measured(z: Array, valid: Array) -> Measurement:
+    return Measurement(z, sum(1 << k for k, seen in enumerate(valid) if seen))
 
 
 def shown(tracker: Tracker, frame: Array | None, most: int) -> Array:
@@ -38,14 +33,43 @@ def shown(tracker: Tracker, frame: Array | None, most: int) -> Array:
     return np.zeros((0, 3)) if frame is None else tracker.points(frame, most)
 
 
+class Watcher:
+    """Reads a job's channels from depth frames: finds its balls, each by where it is expected, and its robot."""
+
+    def __init__(self, job: Job, seen: Targets, tracker: Tracker) -> None:
+        self.targets, self.tracker = seen, tracker
+        self._prediction = Prediction.begin(seen.places(np.asarray(job.pose, dtype=float))[: len(seen.balls)])
+
+    def read(self, frame: Array, time: float) -> tuple[Array, Array]:
+        """Values of all channels and which were seen; those of encoders never are."""
+        expected, within = self._prediction.expected(time), self._prediction.within(time)
+        sight = self.tracker.find(frame, expected, within, robot=self.targets.box is not None)
+        self._prediction = self._prediction.seen(time, sight.balls)
+        return self.targets.read(sight)
+
+    def points(self, frame: Array | None, most: int) -> Array:
+        """What a frame shows before its background, in the system's axes, (N, 3) with at most ``most`` rows."""
+        return shown(self.tracker, frame, most) @ self.targets.turn
+
+
 class KinectSensor:
-    """Frames one by one: each is rendered, handed to libfreenect, and read when it comes back."""
+    """Frames one by one: each is rendered, handed to libfreenect, and read when it comes back.
+
+    Channels that no camera can see are those of encoders, with the job's noise.
+    """
 
     def __init__(self, job: Job, seed: int, camera: Camera | None = None, scene: Scene | None = None) -> None:
-        require_channels(job)
-        camera, scene = camera or Camera(), scene or Scene()
-        self.renderer = Renderer(camera, scene, seed=seed)
-        self.tracker = Tracker.learn(self.renderer.empty(), camera, scene)
+        seen = targets(job.system)
+        self.staging = stage(job, seen, camera or Camera(), scene or Scene())
+        self.renderer = Renderer(self.staging.camera, self.staging.scene, seed=seed)
+        tracker = Tracker.learn(
+            self.renderer.empty(), self.staging.camera, self.staging.scene, reach=self.staging.reach
+        )
+        self.watcher = Watcher(job, seen, tracker)
+        if seen.encoders and job.noise is None:
+            raise ModelError(f"{job.name}: encoders take their noise from [noise], which is missing")
+        self.sigma = np.zeros(0) if job.noise is None else job.noise.measurement
+        self.rng = np.random.default_rng([seed, ENCODERS])
         self.kinect = FakeKinect()
         self.number = 0
         self.last: Array | None = None  # frame
@@ -54,23 +78,30 @@ class KinectSensor:
         return self.read(self.expose(plant), time)
 
     def expose(self, plant: Plant) -> tuple[Array, Array]:
-        """Where ball and robot are."""
-        where = dict(zip(plant.system.frame_names, plant.system.positions(plant.coordinates), strict=True))
-        return where[BALL], where[ROBOT]
+        """Where balls and robot are, and what encoders read."""
+        encoders = self.watcher.targets.encoders
+        read = plant.readings()[encoders] if encoders else np.zeros(0)
+        return self.watcher.targets.places(plant.coordinates), read
 
     def read(self, exposed: tuple[Array, Array], time: float) -> Measurement:
-        depth = self.renderer.render(*exposed, number=self.number)
+        places, counted = exposed
+        depth = self.staging.render(self.renderer, places, self.number)
         self.number += 1
         try:
             frame = self.kinect.show(depth, round(time * TICKS) & 0xFFFFFFFF)
         except CameraError as error:
             raise SensorError(str(error)) from error
         self.last = frame.depth
-        return as_measurement(self.tracker.read(frame.depth, time))
+        z, valid = self.watcher.read(frame.depth, time)
+        encoders = self.watcher.targets.encoders
+        if encoders:
+            z[encoders] = counted + self.sigma[encoders] * self.rng.standard_normal(len(encoders))
+            valid[encoders] = True
+        return measured(z, valid)
 
     def points(self, most: int) -> Array:
         """Points of the last frame."""
-        return shown(self.tracker, self.last, most)
+        return self.watcher.points(self.last, most)
 
     def unplug(self) -> None:
         self.kinect.unplug()

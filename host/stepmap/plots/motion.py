@@ -1,4 +1,5 @@
-"""Stroboscopic pictures of a motion: planar mechanisms on one spot, others as a row of poses."""
+"""Stroboscopic pictures of a motion: planar mechanisms in their plane, spatial ones in three dimensions, those of
+many parts as a row of poses."""
 
 from __future__ import annotations
 
@@ -7,14 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.gridspec import SubplotSpec
 
 from stepmap.arrays import Array
+from stepmap.mechanics.gravity import upward
+from stepmap.mechanics.system import System
+from stepmap.plots import space
 from stepmap.plots import view as views
 from stepmap.plots.skeleton import Pair, Skeleton, skeleton
 from stepmap.plots.style import COLORS, FAINT, INK
+from stepmap.plots.view import View
 from stepmap.simulation import Simulation
 
 FLASHES, ROW = 13, 7  # poses on one spot, poses in a row
+PARTS = 16  # links and strings that poses on one spot may have; of more, poses stand in a row
 
 
 @dataclass(frozen=True)
@@ -30,19 +38,69 @@ class Pen:
         return r, g, b
 
 
-def draw_motion(axes: Axes, simulation: Simulation) -> None:
-    """The mechanism at several times, the last one strongest, with the paths of its masses."""
-    parts = skeleton(simulation.system)
-    positions = simulation.system.positions(simulation.poses)
-    view = views.choose(simulation.system, positions[:, parts.visible])
-    page = view.project(positions)
-    axes.set_aspect("equal", adjustable="datalim")
-    if view.labels is None:
-        _draw_row(axes, simulation, parts, page, positions @ view.toward)
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Poses of a system over time, and how they are looked at."""
+
+    system: System
+    t: Array
+    parts: Skeleton
+    positions: Array  # of all frames, (times, frame, 3) [m]
+    view: View
+
+    @classmethod
+    def of(cls, system: System, t: Array, poses: Array) -> Motion:
+        parts, positions = skeleton(system), system.positions(poses)
+        return cls(system, t, parts, positions, views.choose(system, positions[:, parts.visible]))
+
+    @classmethod
+    def simulated(cls, simulation: Simulation) -> Motion:
+        return cls.of(simulation.system, simulation.trajectory.t, simulation.poses)
+
+    @property
+    def planar(self) -> bool:
+        return self.view.labels is not None
+
+    @property
+    def in_a_row(self) -> bool:
+        """Whether poses on one spot would hide each other."""
+        return not self.planar and len(self.parts.links) + len(self.parts.strings) > PARTS
+
+    @property
+    def page(self) -> Array:
+        """Positions to be drawn: those of the plane (times, frame, 2), or in space (times, frame, 3)."""
+        return self.view.project(self.positions) if self.planar or self.in_a_row else self.positions
+
+
+def draw_motion(figure: Figure, place: SubplotSpec | int, motion: Motion) -> Axes:
+    """Axes with the mechanism at several times, the last one strongest, with the paths of its masses."""
+    if motion.view.labels is not None:
+        axes = figure.add_subplot(place)
+        axes.set_aspect("equal", adjustable="datalim")
+        _draw_flashes(axes, motion.parts, motion.page)
+        axes.set_xlabel(motion.view.labels[0])
+        axes.set_ylabel(motion.view.labels[1])
+    elif motion.in_a_row:
+        axes = figure.add_subplot(place)
+        _draw_row(axes, motion)
     else:
-        _draw_flashes(axes, parts, page)
-        axes.set_xlabel(view.labels[0])
-        axes.set_ylabel(view.labels[1])
+        axes = space.add_axes(figure, place, motion.positions[:, motion.parts.visible], upward(motion.system))
+        _draw_flashes(axes, motion.parts, motion.page)
+    return axes
+
+
+def draw_paths(axes: Axes, motion: Motion, wanted: Motion) -> bool:
+    """Draws the paths that masses were to take, broad and grey, below a motion; False where there are none to draw.
+
+    Not dashed as elsewhere: a path that is taken twice fills its own gaps.
+    """
+    if motion.in_a_row:
+        return False
+    page = motion.view.project(wanted.positions) if motion.planar else wanted.positions
+    paths = [page[:, index] for index, _ in motion.parts.masses if index not in motion.parts.carts]
+    for points in paths:
+        axes.plot(*points.T, color=FAINT, linewidth=5, alpha=0.45, zorder=0.5)
+    return bool(paths)
 
 
 def _draw_flashes(axes: Axes, parts: Skeleton, page: Array) -> None:
@@ -52,8 +110,7 @@ def _draw_flashes(axes: Axes, parts: Skeleton, page: Array) -> None:
         if index not in parts.carts:
             axes.plot(*page[:, index].T, color=COLORS[4], linewidth=0.9, alpha=0.8, zorder=1)
     for index in parts.carts:
-        low, high = page[:, index].min(axis=0), page[:, index].max(axis=0)
-        axes.plot([low[0], high[0]], [low[1], high[1]], color=FAINT, linewidth=0.8, zorder=0)
+        axes.plot(*page[:, index].T, color=FAINT, linewidth=0.8, zorder=0)
     for order, k in enumerate(chosen):
         last = k == chosen[-1]
         strength = 1.0 if last else 0.13 + 0.4 * order / len(chosen)
@@ -61,7 +118,7 @@ def _draw_flashes(axes: Axes, parts: Skeleton, page: Array) -> None:
 
 
 def draw_pose(axes: Axes, parts: Skeleton, page: Array, pen: Pen, zorder: float) -> None:
-    """One pose of a mechanism whose frames are at ``page`` (frames, 2)."""
+    """One pose of a mechanism whose frames are at ``page``, (frames, 2), or (frames, 3) in axes of space."""
     for pair in parts.strings:
         _line(axes, page, pair, color=pen.color(COLORS[0]), linewidth=1.0, zorder=zorder)
     for pair in parts.springs:
@@ -69,19 +126,22 @@ def draw_pose(axes: Axes, parts: Skeleton, page: Array, pen: Pen, zorder: float)
     for pair in parts.links:
         _line(axes, page, pair, color=pen.color(INK), linewidth=pen.link, zorder=zorder + 0.1)
     for index in parts.pivots:
-        axes.plot(*page[index], "o", color="white", markeredgecolor=pen.color(INK), markersize=4, zorder=zorder + 0.2)
+        axes.plot(
+            *page[[index]].T, "o", color="white", markeredgecolor=pen.color(INK), markersize=4, zorder=zorder + 0.2
+        )
     for index in parts.carts:
-        axes.plot(*page[index], "s", color=pen.color(INK), markersize=7, zorder=zorder + 0.2)
+        axes.plot(*page[[index]].T, "s", color=pen.color(INK), markersize=7, zorder=zorder + 0.2)
     bobs = [(index, mass) for index, mass in parts.masses if index not in parts.carts]
     heaviest = max((mass for _, mass in bobs), default=1.0)
     for index, mass in bobs:
         size = pen.mass * max(0.4, float(np.cbrt(mass / heaviest)))
         color = pen.color(COLORS[1])
-        axes.plot(*page[index], "o", color=color, markeredgecolor="white", markersize=size, zorder=zorder + 0.3)
+        axes.plot(*page[[index]].T, "o", color=color, markeredgecolor="white", markersize=size, zorder=zorder + 0.3)
 
 
-def _draw_row(axes: Axes, simulation: Simulation, parts: Skeleton, page: Array, depth: Array) -> None:
+def _draw_row(axes: Axes, motion: Motion) -> None:
     """Poses side by side, each with its time; what is farther away is paler. Strings run out of the picture."""
+    parts, page, depth = motion.parts, motion.page, motion.positions @ motion.view.toward
     chosen = np.unique(np.linspace(0, len(page) - 1, min(ROW, len(page))).astype(int))
     solid = [i for i in parts.visible if i not in parts.carts]
     shown = page[chosen][:, solid]
@@ -93,12 +153,26 @@ def _draw_row(axes: Axes, simulation: Simulation, parts: Skeleton, page: Array, 
     for order, k in enumerate(chosen):
         at = page[k] + (order * pitch - (low[order, 0] + high[order, 0]) / 2, 0.0)
         _draw_solid(axes, parts, at, (depth[k] - far[order]) / max(near[order] - far[order], 1e-12))
-        label = f"{simulation.trajectory.t[k]:.2f} s"
+        label = f"{motion.t[k]:.2f} s"
         axes.text(order * pitch, floor - 0.05 * height, label, ha="center", va="top", fontsize=8, color=INK)
     axes.set_xlim(-0.55 * pitch, (len(chosen) - 0.45) * pitch)
     axes.set_ylim(floor - 0.15 * height, top + 0.25 * height)
+    _draw_triad(axes, motion.view, np.array([-0.5 * pitch, floor]), 0.16 * height)
     axes.set_aspect("equal", adjustable="box")
     axes.axis("off")
+
+
+def _draw_triad(axes: Axes, view: View, corner: Array, size: float) -> None:
+    """The world's axes, with their length."""
+    length = float(f"{size:.0e}")
+    tips = view.project(length * np.eye(3))
+    corner = corner - tips.min(axis=0).clip(max=0.0)
+    for tip, name in zip(tips, "xyz", strict=True):
+        axes.plot(*np.array([corner, corner + tip]).T, color=FAINT, linewidth=1.2, zorder=5)
+        x, y = corner + 1.25 * tip
+        axes.text(x, y, name, ha="center", va="center", fontsize=7, color=INK)
+    x, y = corner + 1.7 * tips[np.argmax(tips[:, 1])]
+    axes.text(x, y, f"{length:g} m", ha="left", va="bottom", fontsize=7, color=INK)
 
 
 def _draw_solid(axes: Axes, parts: Skeleton, page: Array, nearness: Array) -> None:
@@ -124,9 +198,12 @@ def _line(axes: Axes, page: Array, pair: Pair, **look: object) -> None:
 
 
 def coil(a: Array, b: Array, turns: int = 8) -> Array:
-    """The zigzag of a spring from a to b, (points, 2)."""
+    """The zigzag of a spring from a to b, (points, 2), or (points, 3) in space."""
     along = b - a
-    across = 0.04 * np.array([-along[1], along[0]])
+    flat = np.array([-along[1], along[0], *([0.0] * (len(along) - 2))])
+    if not flat.any():  # along the third axis
+        flat[0] = np.linalg.norm(along)
+    across = 0.04 * flat
     t = np.linspace(0.15, 0.85, 2 * turns + 1)
     side = np.where(np.arange(len(t)) % 2, 1.0, -1.0)
     side[0] = side[-1] = 0.0

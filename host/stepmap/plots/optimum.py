@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 
 from stepmap.arrays import Array
 from stepmap.optimal import Iteration
-from stepmap.plots import view as views
-from stepmap.plots.figures import PANEL, WIDTH, motion
+from stepmap.plots.figures import PANEL, WIDTH, poses
+from stepmap.plots.motion import Motion
 from stepmap.plots.series import SHOWN, Panel, grouped, legend
-from stepmap.plots.skeleton import skeleton
-from stepmap.plots.style import COLORS, FAINT, INK, blank, styled
+from stepmap.plots.style import COLORS, INK, blank, styled
 from stepmap.simulation import Simulation
 
 DASHES = (0, (4, 2))
@@ -46,27 +45,9 @@ def commands(simulation: Simulation, u_ref: Array) -> Figure:
 
 
 def path(simulation: Simulation, x_ref: Array) -> Figure:
-    """The motion; of a planar system also the paths that its masses were to take, broad and grey.
-
-    Not dashed as elsewhere: a path that is taken twice fills its own gaps.
-    """
-    figure = motion(simulation)
-    axes = figure.axes[0]
-    system, parts = simulation.system, skeleton(simulation.system)
-    n = len(system.coordinates)
-    view = views.choose(system, system.positions(simulation.poses)[:, parts.visible])
-    if view.labels is None:
-        return figure
-    wanted = view.project(system.positions(x_ref[:, :n]))
-    paths = [wanted[:, index] for index, _ in parts.masses if index not in parts.carts]
-    with styled():
-        for points in paths:
-            axes.plot(*points.T, color=FAINT, linewidth=5, alpha=0.45, zorder=0.5)
-        if paths:
-            axes.plot([], [], color=FAINT, linewidth=5, alpha=0.45, label="reference")
-            axes.plot([], [], color=COLORS[4], linewidth=0.9, label="optimum")
-            figure.legend(loc="outside upper right", ncols=2)
-    return figure
+    """The motion, with the paths that its masses were to take, broad and grey."""
+    wanted = x_ref[:, : len(simulation.system.coordinates)]
+    return poses(Motion.simulated(simulation), wanted, "optimum")
 
 
 def convergence(history: Sequence[Iteration]) -> Figure:

@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 class Skeleton:
     """Frames, by index, that are ends of something visible."""
 
-    links: tuple[Pair, ...]  # rigid, between a frame and its child
+    links: tuple[Pair, ...]  # between a frame and its child
     strings: tuple[Pair, ...]
     springs: tuple[Pair, ...]
     masses: tuple[tuple[int, float], ...]  # frame and mass [kg]; centres of rods are left out
@@ -56,8 +56,12 @@ def skeleton(system: System) -> Skeleton:
 
 
 def _links(frames: Iterable[Frame], moving: set[int]) -> Iterable[Pair]:
+    """Rigid ones, and those along which something slides on what turns: a ball on a beam, a boom that is drawn out."""
     for frame in frames:
-        if frame.parent is not None and frame.index in moving and not _has_coordinate(frame):
+        if frame.parent is None or frame.index not in moving:
+            continue
+        slides = _has_coordinate(frame) and not _turns(frame) and _is_turned(frame.parent)
+        if slides or not _has_coordinate(frame):
             yield frame.parent.index, frame.index
 
 
@@ -88,6 +92,10 @@ def _has_coordinate(frame: Frame) -> bool:
 
 def _turns(frame: Frame) -> bool:
     return _has_coordinate(frame) and frame.motion is not None and frame.motion.turns
+
+
+def _is_turned(frame: Frame) -> bool:
+    return _turns(frame) or (frame.parent is not None and _is_turned(frame.parent))
 
 
 def _moves(frame: Frame) -> bool:

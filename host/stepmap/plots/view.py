@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 
 TURN, TILT = np.radians(62.0), np.radians(10.0)  # of the camera: about the vertical, and down
@@ -42,15 +42,6 @@ def choose(system: System, positions: Array) -> View:
     across = 3 - axis - planes[-1]
     unit = np.eye(3)
     return View(unit[across], unit[axis], (f"{'xyz'[across]} [m]", f"{'xyz'[axis]} [m]"))
-
-
-def upward(system: System) -> Array:
-    """Unit vector against gravity; z without gravity."""
-    symbols = ca.vertcat(*system.symbols) if system.symbols else ca.SX(0, 1)
-    gravity = ca.Function("gravity", [symbols], [ca.vertcat(*system.gravity)])
-    down = np.asarray(gravity(system.parameter_values), dtype=float).ravel()
-    size = np.linalg.norm(down)
-    return -down / size if size > 0 else np.array([0.0, 0.0, 1.0])
 
 
 def _camera(vertical: Array, axis: int) -> View:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from stepmap.cli.output import Screen, plain
 from stepmap_codegen import Controller
-from stepmap_hil.runs.log import Row, Watch, errors, reference
+from stepmap_hil.report.off import Off
+from stepmap_hil.runs.log import Row, Watch
 from stepmap_hil.wire import dialect
 
 SHOW_AFTER_S = 2.0
@@ -33,7 +33,7 @@ def part_done(text: str) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | None]:
+def progress(text: str, ticks: int, controller: Controller, angles: str = "rad") -> Iterator[Watch | None]:
     """Something to call after each tick: shows ticks, state and tracking error while the block runs."""
     console = Screen(stderr=True)
     if not console.is_terminal:
@@ -48,11 +48,12 @@ def progress(text: str, ticks: int, controller: Controller) -> Iterator[Watch | 
     shown, begun = Progress(*columns, console=console, transient=True), time.monotonic()
     task = shown.add_task(text, total=ticks, text_now="")
 
+    off = Off(controller, angles)
+
     def watch(row: Row) -> bool:
         if time.monotonic() - begun > SHOW_AFTER_S:
             shown.start()
-        error = float(errors(controller, np.array([row.coordinates]), reference(controller, [row]))[0])
-        text_now = f"{dialect.word('STEPMAP_STATE', row.state)}, {1e3 * error:.1f} mm off"
+        text_now = f"{dialect.word('STEPMAP_STATE', row.state)}, {off(row)} off"
         shown.update(task, completed=row.tick + 1, text_now=text_now)
         return True
 

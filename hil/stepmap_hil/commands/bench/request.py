@@ -15,6 +15,7 @@ from stepmap_hil.faults.spec import Fault, read_faults
 from stepmap_hil.firmware.tools import require_tools
 from stepmap_hil.rig.file import RigFile, read_rig
 from stepmap_hil.runs import folders as runs
+from stepmap_hil.sensors import live
 from stepmap_hil.wire import key as keys
 from stepmap_hil.wire.ports import require_port
 
@@ -70,6 +71,8 @@ def read(request: Request) -> Task:
     axes = [c.name for c in job.system.kinematic]
     faults = read_faults(request.faults, channels, axes) if request.faults is not None else ()
     rig = read_rig(request.rig) if request.rig is not None else RigFile()
+    if rig.real:
+        live.require(rig, job)
     if rig.real and request.faults is not None:
         raise ModelError("--faults: faults are injected into a simulated plant, and this rig has a real robot")
     board = request.board or rig.board or NATIVE.name

@@ -98,7 +98,7 @@ class _BenchRun:
 
     def _closed_loop(self, recorder: Recorder) -> Run:
         setup = self.setup
-        with progress("closed loop", setup.planned, setup.controller) as watch:
+        with progress("closed loop", setup.planned, setup.controller, setup.settings.angles) as watch:
             if setup.rig.real:
                 self._begin("starting the board")
                 self.clock.begin("closed loop")
@@ -136,7 +136,7 @@ def _listening(prepared: Prepared) -> AbstractContextManager[RunListener]:
 
     job, board = setup.job, setup.firmware.board
     offered = [] if setup.rig.real else operator_faults(motors=bool(job.system.kinematic), reset=setup.port is None)
-    return live(f"{job.name} on {board}", job, setup.controller, offered, clock=setup.mode == "realtime")
+    return live(f"{job.name} on {board}", setup, offered, clock=setup.mode == "realtime")
 
 
 @contextmanager
