@@ -14,6 +14,7 @@ from stepmap.arrays import Array, vector, weight
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.objective import Objective, Weights
 from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
+from stepmap.steps.limits import InputBounds, InputLimits
 from stepmap.steps.pointwise import as_step_map
 from stepmap.steps.protocol import StepMap, Trajectory
 
@@ -25,6 +26,7 @@ class Problem:
     The cost is a TrackingCost, a Cost of terms, or any Objective. ``guess`` may be infeasible: it is projected first.
     Without one the inputs of the start are held. ``regulator`` are weights Q, R, Qf of the feedback that projects the
     guess and of the plan's gains; by default those of the cost where it has such, else its own second derivatives.
+    ``limits`` of inputs are kept: the search goes along them, and its rollouts are clamped to them.
     """
 
     step: StepMap
@@ -32,6 +34,7 @@ class Problem:
     start: Array
     guess: Trajectory | None = None
     regulator: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None
+    limits: InputLimits | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", as_step_map(self.step))
@@ -61,6 +64,26 @@ class Problem:
             if not (np.isfinite(self.guess.x).all() and np.isfinite(self.guess.u).all()):
                 raise ShapeError("guess: has entries that are not finite")
         _ = self.weights  # raises where those of the regulator do not fit
+        self._check_limits()
+
+    def _check_limits(self) -> None:
+        """Raises where limits do not fit the step map, or kinematic coordinates begin outside of them."""
+        if self.limits is not None and not isinstance(self.limits, InputLimits):
+            raise ModelError(f"limits: expected sm.InputLimits(low, high, rate), got {type(self.limits).__name__}")
+        bounds = self.bounds
+        if bounds is None:
+            return
+        for name, at, low, high in zip(self.step.input_names, bounds.tied, bounds.low, bounds.high, strict=True):
+            if at >= 0 and not low - 1e-9 <= self.start[at] <= high + 1e-9:
+                raise ModelError(
+                    f"start: {self.step.state_names[at]} is {self.start[at]:g}, outside the limits of {name}, "
+                    f"{low:g} to {high:g}"
+                )
+
+    @cached_property
+    def bounds(self) -> InputBounds | None:
+        """The limits for the inputs of its step map."""
+        return None if self.limits is None else self.limits.on(self.step)
 
     @property
     def horizon(self) -> int:
