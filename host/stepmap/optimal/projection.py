@@ -15,6 +15,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
+from stepmap.optimal.augmented import within_constraints
 from stepmap.optimal.directions import (
     FINENESS,
     ROUNDING,
@@ -81,6 +82,12 @@ def optimize(
         raise ModelError(f"method: expected 'newton', 'gauss-newton' or 'steepest', got {method!r}")
     if max_iterations < 0 or not tolerance >= 0:
         raise ModelError("max_iterations and tolerance must not be negative")
+    if problem.constrained:
+
+        def search(inner: Problem, iterations: int) -> Solution:
+            return optimize(inner, method=method, max_iterations=iterations, tolerance=tolerance, monitor=monitor)
+
+        return within_constraints(problem, search, max_iterations)
     step, cost = problem.step, problem.cost
     at, pace = _start(problem), Pace()
     history: list[Iteration] = []

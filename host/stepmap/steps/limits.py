@@ -123,6 +123,26 @@ class InputLimits:
         return InputBounds(low, high, rate * step.dt, tied, tangent)
 
 
+def state_bounds(
+    step: StepMap, states: Mapping[str, tuple[float, float]], end: ArrayLike | None
+) -> tuple[Array, Array, Array]:
+    """Low and high limits of states (nx) from limits by name, and a state to end in; raises where they do not fit."""
+    if (states or end is not None) and not step.layout.plain:
+        raise ModelError("states, end: only states that are plain numbers can have them, and this map's lie on a manifold")
+    low, high = np.full(step.nx, -np.inf), np.full(step.nx, np.inf)
+    for name, (least, most) in states.items():
+        if name not in step.state_names:
+            raise ModelError(f"states: no state is called {name!r}", hint=nearest(name, step.state_names))
+        if not least < most:
+            raise ModelError(f"states: low of {name!r} ({least:g}) must be below high ({most:g})")
+        at = step.state_names.index(name)
+        low[at], high[at] = least, most
+    last = np.full(step.nx, np.nan) if end is None else numbers(end, "end")
+    if last.shape != (step.nx,) or np.isinf(last).any():
+        raise ShapeError(f"end: expected {step.nx} numbers, not a number where the end is free, got {end!r}")
+    return low, high, last
+
+
 def _tied(step: StepMap) -> tuple[Array, Array]:
     """Where the kinematic coordinates of inputs stand in x and in dx; −1 for forces."""
     tied = np.full((2, step.nu), NOT_TIED, dtype=np.intc)
