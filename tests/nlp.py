@@ -38,7 +38,11 @@ def step_equations(step: sm.VariationalStep) -> ca.Function:
     q1, q2 = x[:nq], after[:nq]
     Lq, Lv, F = at_middle((q1 + q2) / 2, (q2 - q1) / dt, u[:forces], parameters)
     impulse = constraint(q1, parameters)[1].T @ lam if step.nc else 0
-    equations = [x[nq : nq + nd] + dt / 2 * Lq - Lv + dt * F - impulse, after[nq : nq + nd] - dt / 2 * Lq - Lv]
+    left = step.left  # part of a force's impulse at the step's begin
+    equations = [
+        x[nq : nq + nd] + dt / 2 * Lq - Lv + left * dt * F - impulse,
+        after[nq : nq + nd] - dt / 2 * Lq - Lv - (1 - left) * dt * F,
+    ]
     if step.nc:
         equations += [constraint(q2, parameters)[0]]
     if nk:
@@ -46,8 +50,18 @@ def step_equations(step: sm.VariationalStep) -> ca.Function:
     return ca.Function("step", [x, u, after, lam], [ca.vertcat(*equations)])
 
 
-def solve(problem: sm.Problem, guess: sm.Trajectory | None = None, tolerance: float = 1e-10) -> Optimum:
-    """IPOPT's optimum from a guess, or from the problem's own."""
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Bounds of states x_1 … x_N, (N, nx) or (nx), infinite where there are none."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+def solve(
+    problem: sm.Problem, guess: sm.Trajectory | None = None, tolerance: float = 1e-10, states: Box | None = None
+) -> Optimum:
+    """IPOPT's optimum from a guess, or from the problem's own, within the limits of the inputs and of ``states``."""
     step, cost = problem.step, problem.cost
     assert isinstance(step, sm.VariationalStep)
     n = cost.horizon
@@ -55,28 +69,48 @@ def solve(problem: sm.Problem, guess: sm.Trajectory | None = None, tolerance: fl
     x, u, lam = ca.MX.sym("x", step.nx, n), ca.MX.sym("u", step.nu, n), ca.MX.sym("lam", step.nc, n)
     start = ca.DM(problem.start)
     before = ca.horzcat(start, x[:, :-1])
+    equations = ca.vec(step_equations(step).map(n)(before, u, x, lam))
+    bounds, forces = problem.bounds, step.nu - step.nk
+    change = u[forces:, :] - before[step.nd : step.nd + step.nk, :]
+    rated = bounds is not None and step.nk and np.isfinite(bounds.change).any()
+    most = np.tile(bounds.change[forces:], n) if rated and bounds is not None else np.zeros(0)
     program = {
         "x": ca.veccat(x, u, lam),
         "f": _cost(cost, before, x[:, -1], u),
-        "g": ca.vec(step_equations(step).map(n)(before, u, x, lam)),
+        "g": ca.veccat(equations, change) if rated else equations,
     }
-    options = {
-        "print_time": False,
-        "ipopt": {"print_level": 0, "sb": "yes", "tol": tolerance, "max_iter": 500, "nlp_scaling_method": "none"},
-    }
+    none = np.zeros(equations.numel())
+    low, high = (np.full((n, step.nx), sign * np.inf) for sign in (-1, 1))
+    if states is not None:
+        low[:], high[:] = states.low, states.high
+    least, largest = (np.tile(np.full(step.nu, sign * np.inf), (n, 1)) for sign in (-1, 1))
+    if bounds is not None:
+        least[:], largest[:] = bounds.low, bounds.high
+    free = np.full(n * step.nc, np.inf)
+    ipopt = {"print_level": 0, "sb": "yes", "tol": tolerance, "max_iter": 500, "nlp_scaling_method": "none"}
+    if bounds is not None or states is not None:  # at the bounds themselves, and not pushed away from a good start
+        ipopt |= {"bound_relax_factor": 0.0, "warm_start_init_point": "yes", "mu_init": 1e-6}
+        ipopt |= {"warm_start_bound_push": 1e-9, "warm_start_bound_frac": 1e-9}
+    options = {"print_time": False, "ipopt": ipopt}
     solver = ca.nlpsol("solver", "ipopt", program, options)
     pull = np.zeros((n, step.nc)) if first.multipliers is None else _impulses(step, first)
     w0 = np.concatenate([first.x[1:].ravel(), first.u.ravel(), pull.ravel()])
     begun = time.process_time()
-    found = solver(x0=w0, lbg=0.0, ubg=0.0)
+    found = solver(
+        x0=w0,
+        lbg=np.concatenate([none, -most]),
+        ubg=np.concatenate([none, most]),
+        lbx=np.concatenate([low.ravel(), least.ravel(), -free]),
+        ubx=np.concatenate([high.ravel(), largest.ravel(), free]),
+    )
     cpu_s = time.process_time() - begun
     stats = solver.stats()
     if not stats["success"]:
         raise RuntimeError(f"IPOPT: {stats['return_status']}")
     w = np.asarray(found["x"])[:, 0]
-    states = np.vstack([problem.start, w[: n * step.nx].reshape(n, step.nx)])
+    reached = np.vstack([problem.start, w[: n * step.nx].reshape(n, step.nx)])
     inputs = w[n * step.nx : n * (step.nx + step.nu)].reshape(n, step.nu)
-    return Optimum(sm.Trajectory(first.t, states, inputs), float(found["f"]), stats["iter_count"], cpu_s)
+    return Optimum(sm.Trajectory(first.t, reached, inputs), float(found["f"]), stats["iter_count"], cpu_s)
 
 
 def _cost(cost: sm.TrackingCost, before: ca.MX, last: ca.MX, u: ca.MX) -> ca.MX:

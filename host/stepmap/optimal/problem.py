@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -14,6 +15,7 @@ from stepmap.arrays import Array, vector, weight
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.objective import Objective, Weights
 from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
+from stepmap.steps.limits import InputBounds, InputLimits, state_bounds
 from stepmap.steps.pointwise import as_step_map
 from stepmap.steps.protocol import StepMap, Trajectory
 
@@ -25,6 +27,9 @@ class Problem:
     The cost is a TrackingCost, a Cost of terms, or any Objective. ``guess`` may be infeasible: it is projected first.
     Without one the inputs of the start are held. ``regulator`` are weights Q, R, Qf of the feedback that projects the
     guess and of the plan's gains; by default those of the cost where it has such, else its own second derivatives.
+    ``limits`` of inputs are kept: the search goes along them, and its rollouts are clamped to them. ``states`` are limits
+    (low, high) by the name of a state, ``end`` is the state to end in, not a number where it is free: both are kept to
+    1e-8 by multipliers, around the search.
     """
 
     step: StepMap
@@ -32,6 +37,9 @@ class Problem:
     start: Array
     guess: Trajectory | None = None
     regulator: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None
+    limits: InputLimits | None = None
+    states: Mapping[str, tuple[float, float]] | None = None
+    end: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", as_step_map(self.step))
@@ -61,6 +69,37 @@ class Problem:
             if not (np.isfinite(self.guess.x).all() and np.isfinite(self.guess.u).all()):
                 raise ShapeError("guess: has entries that are not finite")
         _ = self.weights  # raises where those of the regulator do not fit
+        self._check_limits()
+        _ = self.state_bounds
+
+    def _check_limits(self) -> None:
+        """Raises where limits do not fit the step map, or kinematic coordinates begin outside of them."""
+        if self.limits is not None and not isinstance(self.limits, InputLimits):
+            raise ModelError(f"limits: expected sm.InputLimits(low, high, rate), got {type(self.limits).__name__}")
+        bounds = self.bounds
+        if bounds is None:
+            return
+        for name, at, low, high in zip(self.step.input_names, bounds.tied, bounds.low, bounds.high, strict=True):
+            if at >= 0 and not low - 1e-9 <= self.start[at] <= high + 1e-9:
+                raise ModelError(
+                    f"start: {self.step.state_names[at]} is {self.start[at]:g}, outside the limits of {name}, "
+                    f"{low:g} to {high:g}"
+                )
+
+    @property
+    def constrained(self) -> bool:
+        """Whether there are limits of states, or a state to end in."""
+        return bool(self.states) or self.end is not None
+
+    @cached_property
+    def state_bounds(self) -> tuple[Array, Array, Array]:
+        """Low and high limits of states, infinite where there are none, and the end, not a number where it is free."""
+        return state_bounds(self.step, self.states or {}, self.end)
+
+    @cached_property
+    def bounds(self) -> InputBounds | None:
+        """The limits for the inputs of its step map."""
+        return None if self.limits is None else self.limits.on(self.step)
 
     @property
     def horizon(self) -> int:
@@ -105,6 +144,10 @@ class Status(Enum):
         "cannot descend further along any direction tried; start from another guess, approach the reference in stages "
         "(homotopy), or make R larger relative to Q"
     )
+    UNMET = (
+        "found no trajectory within the limits of states that ends where it is to; give it more time or wider limits, or "
+        "start from another guess"
+    )
     INTERRUPTED = "interrupted; the best trajectory so far is kept, start again from it"
 
     @property
@@ -148,11 +191,15 @@ class Solution:
         if self.problem is None:
             return Plan(self.trajectory, self.gains, self.trajectory)
         weights, found = self.problem.weights, self.trajectory
-        gains = self.gains
+        gains, fading = (
+            self.gains,
+            "gains are those of the search, which fade towards its end: no weights of a regulator",
+        )
         if weights is not None:
-            gains = gains_with_steady_end(self.problem.step, found, weights.Q, weights.R, self.gains)
+            gains, fading = gains_with_steady_end(self.problem.step, found, weights.Q, weights.R, self.gains)
         wanted: tuple[Array, Array] | None = getattr(self.problem.cost, "reference", None)
-        return Plan(found, gains, found if wanted is None else Trajectory(found.t, *wanted), found.events)
+        reference = found if wanted is None else Trajectory(found.t, *wanted)
+        return Plan(found, gains, reference, found.events, fading=fading)
 
     def require(self) -> Solution:
         """Itself when converged; raises ConvergenceError otherwise."""

@@ -8,17 +8,29 @@ derivative of cost ∘ P, which is that of the cost plus Σ s_{k+1}ᵀ D²f with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
+from stepmap.optimal.augmented import within_constraints
+from stepmap.optimal.directions import (
+    FINENESS,
+    ROUNDING,
+    Direction,
+    Point,
+    gauss_newton,
+    largest_part,
+    newton_model,
+    point,
+    solve_gauss_newton,
+    steepest,
+)
 from stepmap.optimal.lqr import gains
-from stepmap.optimal.objective import Bend, Expansion, Objective
+from stepmap.optimal.objective import Objective
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
-from stepmap.optimal.riccati import Quadratic, recursions
 from stepmap.steps.protocol import StepMap, Trajectory
 
 Method: TypeAlias = Literal["newton", "gauss-newton", "steepest"]
@@ -26,40 +38,11 @@ Monitor: TypeAlias = Callable[[int, Iteration, Trajectory], None]
 
 ARMIJO = 1e-3  # part of the predicted decrease that must be had
 SHORTEST = 1e-7  # step length below which a direction is given up
-ROUNDING = 1e-13  # relative rounding of a cost summed over a trajectory
 LONG_ENOUGH = 0.25  # Newton's direction is taken without looking further when a step this long succeeds
-FINENESS = 1 / 16  # of the part of the curvature that is searched for, relative to what is left out of it
 MILDER = 0.7
 FAST = 0.3  # part of the cost that Gauss–Newton has to gain, or curvature is evaluated
 TRUSTED = 0.1  # error of a model's prediction up to which it is trusted
 NEARLY_NONE = 0.2
-
-
-@dataclass(frozen=True)
-class Direction:
-    """A tangent direction: changes of x and u, the derivative of the cost along it, and how it was made."""
-
-    z: Array
-    v: Array
-    slope: float
-    method: str
-
-
-@dataclass(frozen=True)
-class Point:
-    """A feasible trajectory with what all directions at it share.
-
-    K is the feedback of the projection: that of the Gauss–Newton model, whose solution is v = −K z − f. Where Newton's
-    method converges, K is that of an earlier point and f is None: a pass of the recursion less.
-    """
-
-    trajectory: Trajectory
-    cost: float
-    A: Array
-    B: Array
-    K: Array
-    f: Array | None
-    expansion: Expansion
 
 
 @dataclass
@@ -99,6 +82,12 @@ def optimize(
         raise ModelError(f"method: expected 'newton', 'gauss-newton' or 'steepest', got {method!r}")
     if max_iterations < 0 or not tolerance >= 0:
         raise ModelError("max_iterations and tolerance must not be negative")
+    if problem.constrained:
+
+        def search(inner: Problem, iterations: int) -> Solution:
+            return optimize(inner, method=method, max_iterations=iterations, tolerance=tolerance, monitor=monitor)
+
+        return within_constraints(problem, search, max_iterations)
     step, cost = problem.step, problem.cost
     at, pace = _start(problem), Pace()
     history: list[Iteration] = []
@@ -129,11 +118,13 @@ def _start(problem: Problem) -> Point:
     """The guess, projected with the regulator along it; a start that feedback cannot hold is let go."""
     step, cost, guess = problem.step, problem.cost, problem.first_guess()
     if problem.weights is None:
-        K = _point(step, cost, guess, np.inf).K
+        K = point(step, cost, guess, np.inf).K
     else:
         K = gains(*step.linearize_along(guess), *problem.weights)
+    bounds = problem.bounds
+    within = {} if bounds is None else {"within": bounds}  # a map of the user's own may not know of limits
     try:
-        trajectory = step.follow(problem.start, guess, K)
+        trajectory = step.follow(problem.start, guess, K, **within)
     except ConvergenceError as error:
         if problem.guess is not None:
             raise ConvergenceError(
@@ -142,43 +133,29 @@ def _start(problem: Problem) -> Point:
                 residual=error.residual,
                 x=error.x,
             ) from error
-        trajectory = step.rollout(problem.start, guess.u)
+        let_go = np.zeros_like(K)
+        trajectory = (
+            step.follow(problem.start, guess, let_go, **within) if within else step.rollout(problem.start, guess.u)
+        )
     value = cost.value(trajectory)
     if not np.isfinite(value):
         raise ModelError(
             f"cost: it is not a finite number along the guess, but {value}; a root, say, may not exist there"
         )
-    return _point(step, cost, trajectory, value)
-
-
-def _point(step: StepMap, cost: Objective, trajectory: Trajectory, value: float, K: Array | None = None) -> Point:
-    """The point at a trajectory, with its own gains or those of another."""
-    e = cost.expand(trajectory)
-    A, B = e.linearization or step.linearize_along(trajectory)
-    f = None
-    if K is None:
-        K, f = _solve_gauss_newton(A, B, e)
-    return Point(trajectory, value, A, B, K, f, e)
-
-
-def _solve_gauss_newton(A: Array, B: Array, e: Expansion) -> tuple[Array, Array]:
-    """K and f of the Gauss–Newton model."""
-    status, K, f, _ = recursions().backward(Quadratic(A, B, e.xx, e.uu, e.terminal, e.x, e.u, S=e.xu))
-    if status:
-        raise ModelError(
-            f"the cost's second derivative is not positive at step {status - 1}: every input needs a cost, and weights "
-            "must not be too far apart; scale Q and R closer to each other"
-        )
-    return K, f
+    return point(step, cost, trajectory, value, bounds)
 
 
 def _gains(problem: Problem, at: Point) -> Array:
-    """Gains along the result for the weights of its regulator; the search's own where there are none."""
+    """Gains along the result for the weights of its regulator; the search's own where there are none.
+
+    With limits those of the search are no use: they are zero wherever an input is at one.
+    """
     weights, e = problem.weights, at.expansion
     same = weights is not None and weights.Q is e.xx and weights.R is e.uu and weights.Qf is e.terminal and e.xu is None
-    if weights is not None and not (same and at.f is not None):
+    own = at.f is not None and at.bounds is None
+    if weights is not None and not (same and own):
         return gains(at.A, at.B, *weights)
-    return at.K if at.f is not None else _solve_gauss_newton(at.A, at.B, e)[0]
+    return at.K if own else solve_gauss_newton(replace(at, bounds=None))[0]
 
 
 def _descend(
@@ -200,13 +177,13 @@ def _descend(
         if trial is None and -direction.slope <= ROUNDING * abs(at.cost):
             return direction, 0.0, None  # what is left to gain is below the cost's rounding
     if best is None:
-        steepest = _steepest(at)
-        best = _line_search(step, cost, at, steepest)
+        best = _line_search(step, cost, at, steepest(at))
     if best is None:
         return Status.STALLED
     pace.slow = not _fast(at, best)
     K = at.K if best.direction.method == "newton" and _foretold(at, best) else None
-    return best.direction, best.length, _point(step, cost, best.trajectory, best.cost, K)
+    held = best.direction.held
+    return best.direction, best.length, point(step, cost, best.trajectory, best.cost, at.bounds, K=K, held=held)
 
 
 def _enough(at: Point, trial: Trial) -> bool:
@@ -234,7 +211,7 @@ def _line_search(step: StepMap, cost: Objective, at: Point, direction: Direction
     while length >= SHORTEST:
         wanted = Trajectory(here.t, step.layout.retract(here.x, length * direction.z), here.u + length * direction.v)
         try:
-            trajectory = step.follow(here.x[0], wanted, at.K)
+            trajectory = at.follow(step, wanted, direction)
             with np.errstate(over="ignore", invalid="ignore"):
                 value = cost.value(trajectory)
         except ConvergenceError:
@@ -258,20 +235,20 @@ def _directions(step: StepMap, at: Point, method: Method, pace: Pace) -> Iterato
     part leads fastest out of a saddle, none at all is Gauss–Newton and safest; the trial of least cost decides.
     """
     if method == "steepest":
-        yield _steepest(at)
+        yield steepest(at)
         return
     if method == "gauss-newton" or not pace.slow:
-        yield _gauss_newton(at)
+        yield gauss_newton(at)
         if method == "gauss-newton":
             return
-    solve = _newton_model(step, at)
+    solve = newton_model(step, at)
     largest, direction = 1.0, solve(1.0)
     if direction is None:
         if pace.slow:
-            yield _gauss_newton(at)
+            yield gauss_newton(at)
         if pace.trusted:
             return  # no saddle is near, or Gauss–Newton would not know its way so well
-        largest, direction = _largest_part(solve, pace.part)
+        largest, direction = largest_part(solve, pace.part, limited=at.bounds is not None)
         pace.part = largest or FINENESS
     if direction is not None:
         yield direction
@@ -279,69 +256,4 @@ def _directions(step: StepMap, at: Point, method: Method, pace: Pace) -> Iterato
     if milder is not None:
         yield milder
     if pace.slow and largest == 1.0:
-        yield _gauss_newton(at)
-
-
-def _newton_model(step: StepMap, at: Point) -> Callable[[float], Direction | None]:
-    """Directions with a part of all curvature, 1 for Newton's own; None where the model has no minimum."""
-    e = at.expansion
-    s = recursions().adjoint(at.A, at.B, at.K, e.x, e.u)
-    if e.multipliers is None:
-        found = step.curvature_along(at.trajectory, s[1:])
-    else:
-        found = step.second_sensitivity_along(at.trajectory, s[1:], e.multipliers)  # type: ignore[attr-defined]
-    own = Bend() if e.bend is None else e.bend()
-    xx, xu, uu = (M if added is None else M + added for M, added in zip(found[:3], own[:3], strict=True))
-    model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, (xx, xu, uu), e.xu, own.terminal)
-
-    def solve(part: float) -> Direction | None:
-        status, K, f, _ = recursions().backward(model, part)
-        return None if status else _direction(at, K, f, "newton" if part == 1.0 else f"newton {part:.2g}")
-
-    return solve
-
-
-def _largest_part(solve: Callable[[float], Direction | None], first: float) -> tuple[float, Direction | None]:
-    """The largest part of the curvature that leaves a minimum, by bisection; finer near 1, where saddles are."""
-    low, high, found = 0.0, 1.0, None
-    middle = first if first < 1.0 else 0.5
-    while high - low > max(FINENESS * (1.0 - low), FINENESS**2):
-        direction = solve(middle)
-        if direction is None:
-            high = middle
-        else:
-            low, found = middle, direction
-        middle = (low + high) / 2
-    return low, found
-
-
-def _gauss_newton(at: Point) -> Direction:
-    K, f = (at.K, at.f) if at.f is not None else _solve_gauss_newton(at.A, at.B, at.expansion)
-    direction = _direction(at, K, f, "gauss-newton")
-    if direction is None:
-        raise ModelError("the cost's weights are so far apart that no direction can be computed; scale Q and R closer")
-    return direction
-
-
-def _steepest(at: Point) -> Direction:
-    e = at.expansion
-    x, u = np.eye(at.A.shape[1]), np.eye(at.B.shape[2])
-    status, K, f, _ = recursions().backward(Quadratic(at.A, at.B, x, u, x, e.x, e.u))
-    direction = None if status else _direction(at, K, f, "steepest")
-    if direction is None:  # R = 1 makes it positive definite, unless numbers overflow
-        raise ModelError("the linearization overflows; scale the states and inputs, or shorten the horizon")
-    return direction
-
-
-def _direction(at: Point, K: Array, f: Array, name: str) -> Direction | None:
-    """The minimizer v = −K z − f of a model over the tangent space, or None where it leads nowhere."""
-    z, v = recursions().forward(at.A, at.B, K, f)
-    by_state, by_input = at.expansion.x * z, at.expansion.u * v
-    slope = float(np.sum(by_state) + np.sum(by_input))
-    if not np.isfinite(slope):
-        return None
-    if slope > 0:  # at the optimum it is all rounding, of either sign
-        if slope > ROUNDING * float(np.sum(np.abs(by_state)) + np.sum(np.abs(by_input))):
-            return None
-        slope = -0.0
-    return Direction(z, v, slope, name)
+        yield gauss_newton(at)

@@ -6,13 +6,14 @@ import ctypes
 import hashlib
 from dataclasses import dataclass
 from functools import cache as once
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.graph import cache, compiler
 from stepmap.graph.address import address_or_null as _at
+from stepmap.steps.limits import Box
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,30 @@ class Quadratic:
         return self.terminal if self.terminal_bend is None else self.terminal + part * self.terminal_bend
 
 
+class Limited(NamedTuple):
+    """The minimizer of a problem with bounds on v: gains and feed-forward, z, v, and where inputs are at a bound.
+
+    ``at`` is (N, nu): 0 for a free input, ±1 at high or low, ±2 at a bound that moves with the state (Box). ``passes``
+    is negative where the set had not settled; then v may be outside.
+    """
+
+    status: int
+    K: Array
+    f: Array
+    z: Array
+    v: Array
+    at: Array
+    passes: int
+
+
 class Recursions(Protocol):
     """Backward and forward passes; arrays are C-ordered float64, time first."""
 
     def backward(self, lq: Quadratic, part: float = 0.0) -> tuple[int, Array, Array, Array]:
         """(status, K, f, P0); status is 0, or k+1 where the problem at step k is not positive definite."""
+
+    def limited(self, lq: Quadratic, part: float, box: Box, at: Array, passes: int) -> Limited:
+        """The minimizer within bounds, by passes that hold a set of inputs, beginning with ``at``."""
 
     def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]: ...
     def adjoint(self, A: Array, B: Array, K: Array, q: Array, r: Array) -> Array: ...
@@ -81,6 +101,8 @@ class CompiledRecursions:
         tail: list[Any] = [pointer, pointer, pointer, ctypes.c_double, *[pointer] * 8]
         weights: list[Any] = [pointer, stride] * 3
         loaded.lq_backward.argtypes = [size, size, size, pointer, pointer, *weights, *tail]
+        bounded: list[Any] = [*[pointer] * 3, ctypes.c_double, *[pointer] * 9, size, *[pointer] * 10]
+        loaded.lq_limited.argtypes = [size, size, size, pointer, pointer, *weights, *bounded]
         loaded.lq_forward.argtypes = [*[size] * 3, *[pointer] * 6]
         loaded.lq_adjoint.argtypes = [*[size] * 3, *[pointer] * 6]
         self.lib = loaded
@@ -90,12 +112,23 @@ class CompiledRecursions:
         K, f, P0 = np.empty((n, nu, nx)), np.empty((n, nu)), np.empty((nx, nx))
         scratch, live = np.empty(self.lib.lq_scratch(nx, nu)), np.empty(nx, dtype=np.intc)
         end = _whole(lq.end(part))
-        weights = (e for M in (lq.Q, lq.R, lq.S) for e in (_at(M), 0 if M is None or M.ndim == 2 else M[0].size))
-        status = self.lib.lq_backward(
-            n, nx, nu, _at(lq.A), _at(lq.B), *weights, _at(end), _at(lq.q), _at(lq.r),
-            part, *map(_at, lq.bend or (None,) * 3), _at(K), _at(f), _at(P0), _at(scratch), live.ctypes.data,
-        )  # fmt: skip
+        outputs = _at(K), _at(f), _at(P0), _at(scratch), live.ctypes.data
+        status = self.lib.lq_backward(*_given(lq, end, part), *outputs)
         return -status, K, f, P0
+
+    def limited(self, lq: Quadratic, part: float, box: Box, at: Array, passes: int) -> Limited:
+        n, nx, nu = lq.B.shape
+        K, f, z, v = np.empty((n, nu, nx)), np.empty((n, nu)), np.empty((n + 1, nx)), np.empty((n, nu))
+        scratch, reals = np.empty(self.lib.lq_scratch(nx, nu)), np.empty(n * nu * (nx + 3))
+        integers, taken = np.empty(nx + n * nu, dtype=np.intc), np.zeros(1, dtype=np.intc)
+        held = np.array(at, dtype=np.intc, order="C")
+        end, bounds, tied = _whole(lq.end(part)), [_whole(bound) for bound in box[:5]], box.tied.astype(np.intc)
+        status = self.lib.lq_limited(
+            *_given(lq, end, part), *map(_at, bounds), tied.ctypes.data, passes, held.ctypes.data,
+            _at(K), _at(f), _at(z), _at(v), taken.ctypes.data,
+            _at(scratch), integers.ctypes.data, _at(reals), integers[nx:].ctypes.data,
+        )  # fmt: skip
+        return Limited(-status, K, f, z, v, held, int(taken[0]))
 
     def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
         n, nx, nu = B.shape
@@ -116,28 +149,61 @@ class NumpyRecursions:
     """The textbook form, also what the tests hold the C against."""
 
     def backward(self, lq: Quadratic, part: float = 0.0) -> tuple[int, Array, Array, Array]:
+        n, nx, nu = lq.B.shape
+        status, K, f, P, _ = self._hold(lq, part, np.zeros((n, nu), dtype=bool), np.zeros((n, nu, nx + 1)))
+        return status, K, f, P
+
+    def _hold(self, lq: Quadratic, part: float, held: Array, rows: Array) -> tuple[int, Array, Array, Array, Array]:
+        """A pass in which the inputs ``held`` have the ``rows`` of [K f]; the last result are their multipliers."""
         A, B = lq.A, lq.B
         n, nx, nu = B.shape
-        K, f = np.empty((n, nu, nx)), np.empty((n, nu))
+        gains, push = np.array(rows), np.zeros((n, nu, nx + 1))
         P, p = lq.end(part), np.zeros(nx) if lq.q is None else lq.q[n]
         for k in reversed(range(n)):
             Qk, Rk = (M if M.ndim == 2 else M[k] for M in (lq.Q, lq.R))
             xx, xu, uu = (0.0, np.zeros((nx, nu)), 0.0) if lq.bend is None else (part * M[k] for M in lq.bend)
             S = 0.0 if lq.S is None else (lq.S if lq.S.ndim == 2 else lq.S[k]).T
-            G = B[k].T @ P @ A[k] + xu.T + S
             H = Rk + uu + B[k].T @ P @ B[k]
             h = B[k].T @ p + (0.0 if lq.r is None else lq.r[k])
+            G = np.column_stack([B[k].T @ P @ A[k] + xu.T + S, h])
+            free = np.flatnonzero(~held[k])
+            own = H[np.ix_(free, free)]
             try:
-                L = np.linalg.cholesky((H + H.T) / 2)
+                bad = not np.isfinite(np.linalg.cholesky((own + own.T) / 2)).all()
             except np.linalg.LinAlgError:
-                return k + 1, K, f, P
-            if not np.isfinite(L).all():
-                return k + 1, K, f, P
-            K[k], f[k] = np.linalg.solve(H, G), np.linalg.solve(H, h)
-            P = Qk + xx + A[k].T @ P @ A[k] - G.T @ K[k]
+                bad = True
+            if bad:
+                return k + 1, gains[:, :, :nx], gains[:, :, nx], P, push
+            Kf = np.where(held[k][:, None], rows[k], 0.0)
+            Kf[free] = np.linalg.solve(own, (G - H @ Kf)[free])
+            gains[k], push[k] = Kf, G - H @ Kf
+            more = G[:, :nx].T @ Kf + Kf[:, :nx].T @ np.where(held[k][:, None], push[k], 0.0)
+            P = Qk + xx + A[k].T @ P @ A[k] - more[:, :nx]
             P = (P + P.T) / 2
-            p = A[k].T @ p - G.T @ f[k] + (0.0 if lq.q is None else lq.q[k])
-        return 0, K, f, P
+            p = A[k].T @ p - more[:, nx] + (0.0 if lq.q is None else lq.q[k])
+        return 0, gains[:, :, :nx], gains[:, :, nx], P, push
+
+    def limited(self, lq: Quadratic, part: float, box: Box, at: Array, passes: int) -> Limited:
+        n, nx, nu = lq.B.shape
+        at, z, v, settled, turn = np.array(at), np.zeros((n + 1, nx)), np.zeros((n, nu)), False, 0
+        while not settled and turn < passes:
+            turn += 1
+            rows = np.zeros((n, nu, nx + 1))
+            for i in np.flatnonzero(box.tied >= 0):
+                rows[np.abs(at[:, i]) == 2, i, box.tied[i]] = -1.0
+            rows[:, :, nx] = -np.select(
+                [at == 2, at == 1, at == -1, at == -2], [box.rate_high, *box[1::-1], box.rate_low]
+            )
+            status, K, f, _, push = self._hold(lq, part, at != 0, rows)
+            if status:
+                return Limited(status, K, f, z, v, at, turn)
+            z, v = self.forward(lq.A, lq.B, K, f)
+            pull = np.einsum("kij,kj->ki", push[..., :nx], z[:-1]) + push[..., nx]
+            after = _placed(box, at, z, v, np.where(at != 0, pull, 0.0))
+            settled = bool((after == at).all())
+            if not settled and turn < passes:
+                at = after
+        return Limited(0, K, f, z, v, at.astype(np.intc), turn if settled else -turn)
 
     def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
         n, nx, nu = B.shape
@@ -152,6 +218,27 @@ class NumpyRecursions:
         for k in reversed(range(len(B))):
             s[k] = q[k] - K[k].T @ r[k] + (A[k] - B[k] @ K[k]).T @ s[k + 1]
         return s
+
+
+def _placed(box: Box, at: Array, z: Array, v: Array, pull: Array) -> Array:
+    """Where inputs belong after a pass: those that left their bounds at them, those pulled inwards free."""
+    moved = np.where(box.tied >= 0, z[:-1, box.tied], 0.0)
+    rates = box.tied >= 0
+    rate_high, rate_low = (np.where(rates, b + moved, e) for b, e in ((box.rate_high, np.inf), (box.rate_low, -np.inf)))
+    least = 1e-12 * np.abs(pull).max(initial=0.0)
+    inwards = ((at > 0) & (pull > least)) | ((at < 0) & (pull < -least))
+    above = ~inwards & (at >= 0) & (v > np.minimum(box.high, rate_high) + box.slack)
+    below = ~inwards & (at <= 0) & (v < np.maximum(box.low, rate_low) - box.slack)
+    high, low = np.where(rate_high < box.high, 2, 1), np.where(rate_low > box.low, -2, -1)
+    return np.select([inwards, above, below], [0, high, low], at)
+
+
+def _given(lq: Quadratic, end: Array, part: float) -> list[Any]:
+    """What all backward passes take; ``end`` must live as long as the call."""
+    n, nx, nu = lq.B.shape
+    weights = [e for M in (lq.Q, lq.R, lq.S) for e in (_at(M), 0 if M is None or M.ndim == 2 else M[0].size)]
+    linear, bend = (_at(end), _at(lq.q), _at(lq.r)), map(_at, lq.bend or (None,) * 3)
+    return [n, nx, nu, _at(lq.A), _at(lq.B), *weights, *linear, part, *bend]
 
 
 def _whole(array: Array) -> Array:

@@ -4,6 +4,7 @@ from stepmap.steps.check import check_derivatives
 from stepmap.steps.euler import EulerStep
 from stepmap.steps.kinds import discretize, euler
 from stepmap.steps.layout import Layout
+from stepmap.steps.limits import InputLimits
 from stepmap.steps.pointwise import PointwiseStep
 from stepmap.steps.protocol import (
     Curvature,
@@ -21,6 +22,7 @@ __all__ = [
     "Curvature",
     "EulerStep",
     "Event",
+    "InputLimits",
     "Layout",
     "Linearization",
     "PointwiseStep",

@@ -17,6 +17,7 @@ from stepmap.steps.kernels.equations import Equations
 from stepmap.steps.kernels.implicit import ImplicitKernel
 from stepmap.steps.kernels.info import DIVERGED, NOT_FINITE, OK, SINGULAR, Info
 from stepmap.steps.layout import Layout
+from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import (
     Curvature,
     Linearization,
@@ -131,7 +132,7 @@ class KernelStep:
             self.parameter_values, lengths, x[None], u[None], z[None], weights[None]
         )
         self._require(info, x, u)
-        return second_parts(H[0], self.ndx)
+        return SecondSensitivity.of(H[0], self.ndx)
 
     # many unrelated points --------------------------------------------------------------------------------------
 
@@ -193,15 +194,24 @@ class KernelStep:
             self._lost(info, X, U, "rollout", info.step)
         return Trajectory(self._times(lengths, len(U)), X, U, multipliers)
 
-    def follow(self, x0: ArrayLike, reference: Trajectory, gains: ArrayLike, dt: ArrayLike | None = None) -> Trajectory:
-        """The projection operator: from x0 under u = ū − K (x − x̄) along a reference (eq. 12, Schultz & Murphey)."""
+    def follow(
+        self,
+        x0: ArrayLike,
+        reference: Trajectory,
+        gains: ArrayLike,
+        dt: ArrayLike | None = None,
+        *,
+        within: InputBounds | None = None,
+    ) -> Trajectory:
+        """From x0 under u = ū − K (x − x̄) along a reference, clamped ``within`` limits (eq. 12, Schultz & Murphey)."""
         x0 = vector(x0, self.nx, "x0")
         K = rows(gains, self.ndx, "gains")
         if K.shape != (reference.steps, self.nu, self.ndx):
             raise ShapeError(f"gains: expected {(reference.steps, self.nu, self.ndx)}, got {K.shape}")
         self._fits(reference)
         lengths = self._lengths_of(dt, reference.steps)
-        info, X, U, multipliers = self.kernel.project(self.parameter_values, lengths, x0, reference.x, reference.u, K)
+        along = lengths, x0, reference.x, reference.u, K
+        info, X, U, multipliers = self.kernel.project(self.parameter_values, *along, within)
         if info.status != OK:
             self._lost(info, X, U, "closed loop", info.step)
         return Trajectory(reference.t, X, U, multipliers)
@@ -252,7 +262,7 @@ class KernelStep:
         lengths = self._lengths_of(dt, len(U))
         info, H = self.kernel.second_sensitivity_all(self.parameter_values, lengths, X, U, Z, weights)
         self._require_all(info, X, U, "step {} of the trajectory: ")
-        return second_parts(H, self.ndx)
+        return SecondSensitivity.of(H, self.ndx)
 
     # checks -----------------------------------------------------------------------------------------------------
 
@@ -341,10 +351,3 @@ class KernelStep:
     def _singularity(self, x: Array) -> str:
         """What makes the step's matrix singular at a state, as far as it can be told."""
         return "its equations have no unique solution here"
-
-
-def second_parts(H: Array, n: int) -> SecondSensitivity:
-    """Blocks of Hessians (..., ns, ns) in (x, u, dt)."""
-    return SecondSensitivity(
-        H[..., :n, :n], H[..., :n, n:-1], H[..., n:-1, n:-1], H[..., :n, -1], H[..., n:-1, -1], H[..., -1, -1]
-    )

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ModelError, ShapeError
 from stepmap.steps.layout import Layout
+from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import Curvature, Linearization, StepMap, StepResult, Trajectory
 
 NEEDED = ("dt", "nu", "step", "linearize", "curvature")
@@ -58,15 +59,18 @@ class PointwiseStep:
         nowhere = Trajectory(self.dt * np.arange(len(inputs) + 1), np.tile(start, (len(inputs) + 1, 1)), inputs)
         return self.follow(start, nowhere, np.zeros((len(inputs), self.nu, self.ndx)))
 
-    def follow(self, x0: ArrayLike, reference: Trajectory, gains: ArrayLike) -> Trajectory:
-        """The projection operator: from x0 under u = ū − K (x − x̄) along a reference."""
+    def follow(
+        self, x0: ArrayLike, reference: Trajectory, gains: ArrayLike, *, within: InputBounds | None = None
+    ) -> Trajectory:
+        """The projection operator: from x0 under u = ū − K (x − x̄) along a reference, ``within`` limits of inputs."""
         K = rows(gains, self.ndx, "gains")
         if K.shape != (reference.steps, self.nu, self.ndx):
             raise ShapeError(f"gains: expected {(reference.steps, self.nu, self.ndx)}, got {K.shape}")
         states, inputs = [vector(x0, self.nx, "x0")], []
         results: list[StepResult] = []
         for k in range(reference.steps):
-            inputs.append(reference.u[k] - K[k] @ self.layout.difference(reference.x[k], states[k]))
+            wanted = reference.u[k] - K[k] @ self.layout.difference(reference.x[k], states[k])
+            inputs.append(wanted if within is None else within.clamp(wanted, states[k]))
             results.append(self.step(states[k], inputs[k]))
             states.append(results[k].x)
         events = tuple(event for result in results for event in result.events)

@@ -52,9 +52,24 @@ SM_EXPORT int sm_rollout_many(void *work, const double *par, const double *dt, i
   return worst;
 }
 
-/* The projection operator: n steps from the given X[0] under u = ubar - K (x - xbar); K is (n, NV, NDX). */
+/* u within limits (3, NV): low, high and, of an input that is the next value of the state x[tied], its largest change in
+ * a step; infinite where there is none. */
+static void clamp(const double *limits, const int *tied, const double *x, double *u) {
+  for (int i = 0; i < NV; i++) {
+    double low = limits[i], high = limits[NV + i];
+    if (tied[i] >= 0) {
+      low = fmax(low, x[tied[i]] - limits[2 * NV + i]);
+      high = fmin(high, x[tied[i]] + limits[2 * NV + i]);
+    }
+    u[i] = u[i] < low ? low : u[i] > high ? high : u[i];
+  }
+}
+
+/* The projection operator: n steps from the given X[0] under u = ubar - K (x - xbar); K is (n, NV, NDX). With limits, as
+ * clamp takes them, u is kept within them; NULL where there are none. */
 SM_EXPORT int sm_project(void *work, const double *par, const double *dt, int each, int n, const double *Xbar,
-                         const double *Ubar, const double *K, double *X, double *U, double *multipliers, double *info) {
+                         const double *Ubar, const double *K, const double *limits, const int *tied, double *X,
+                         double *U, double *multipliers, double *info) {
   for (int k = 0; k < n; k++) {
     const double *x = row(X, k, NX), *xbar = row(Xbar, k, NX), *ubar = row(Ubar, k, NV);
     double *u = row_out(U, k, NV), dx[NDX];
@@ -66,6 +81,9 @@ SM_EXPORT int sm_project(void *work, const double *par, const double *dt, int ea
         sum -= gain[j] * dx[j];
       }
       u[i] = sum;
+    }
+    if (limits) {
+      clamp(limits, tied, x, u);
     }
     const int status = sm_step(work, par, dt[k * each], x, u, row_out(X, k + 1, NX), row_out(multipliers, k, NC), info);
     if (status != SM_OK) {

@@ -19,6 +19,7 @@ from stepmap.graph.address import address_or_null as _at
 from stepmap.graph.library import Order
 from stepmap.steps.kernels.info import Info
 from stepmap.steps.kernels.shares import alone, shared
+from stepmap.steps.limits import InputBounds
 
 
 class Kernel(Protocol):
@@ -33,7 +34,7 @@ class Kernel(Protocol):
     def rollout(self, par: Array, dt: Array, x0: Array, U: Array) -> tuple[Info, Array, Array]: ...
     def rollout_many(self, par: Array, dt: Array, X0: Array, U: Array) -> tuple[Info, Array, Array, Array]: ...
     def project(
-        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array
+        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array, within: InputBounds | None = None
     ) -> tuple[Info, Array, Array, Array]: ...
     def linearize_all(
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
@@ -194,7 +195,7 @@ class CompiledKernel:
         return shared(share, m, n * self.nx), X, multipliers, done
 
     def project(
-        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array
+        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array, within: InputBounds | None = None
     ) -> tuple[Info, Array, Array, Array]:
         n = len(U)
         states, inputs, multipliers = np.empty((n + 1, self.nx)), np.empty((n, self.nu)), np.empty((n, self.nc))
@@ -202,7 +203,10 @@ class CompiledKernel:
         info = np.zeros(3)
         outputs = (_at(states), _at(inputs), _at(multipliers), _at(info))
         work = self._workspace("first")
-        status = self.first.sm_project(work, _at(par), *_lengths(dt), n, _at(X), _at(U), _at(K), *outputs)
+        packed, tied = (None, None) if within is None else (within.packed, within.tied.ctypes.data)
+        status = self.first.sm_project(
+            work, _at(par), *_lengths(dt), n, _at(X), _at(U), _at(K), _at(packed), tied, *outputs
+        )
         return _info(status, info), states, inputs, multipliers
 
     def linearize_all(
@@ -281,7 +285,7 @@ def _declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
         "sm_curvature": [*head, *[pointer] * 8],
         "sm_rollout": [*many, *[pointer] * 4],
         "sm_rollout_many": [*many, size, ctypes.c_ssize_t, *[pointer] * 5],
-        "sm_project": [*many, *[pointer] * 7],
+        "sm_project": [*many, *[pointer] * 9],
         "sm_linearize_all": [*many, *[pointer] * 7],
         "sm_curvature_all": [*many, *[pointer] * 7],
         "sm_sensitivity_all": [*many, *[pointer] * 8],

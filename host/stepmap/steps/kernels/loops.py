@@ -7,6 +7,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.steps.kernels.info import OK, Info
 from stepmap.steps.layout import Layout
+from stepmap.steps.limits import InputBounds
 
 
 class Loops:
@@ -53,13 +54,15 @@ class Loops:
         return worst, X, multipliers, done
 
     def project(
-        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array
+        self, par: Array, dt: Array, x0: Array, X: Array, U: Array, K: Array, within: InputBounds | None = None
     ) -> tuple[Info, Array, Array, Array]:
         states, inputs, multipliers = np.empty((len(U) + 1, len(x0))), np.array(U), np.empty((len(U), self.nc))
         states[0] = x0
         info = Info(OK, 0, 0.0)
         for k, length in enumerate(each(dt, len(U))):
             inputs[k] -= K[k] @ self.layout.difference(X[k], states[k])
+            if within is not None:
+                inputs[k] = within.clamp(inputs[k], states[k])
             info, states[k + 1], multipliers[k] = self.step(par, length, states[k], inputs[k])
             if info.status != OK:
                 return info._replace(step=k), states, inputs, multipliers

@@ -1,0 +1,1 @@
+"""Reaching a pose and staying there: natural weights, starts and horizons to try, and whether the plan will hold."""
