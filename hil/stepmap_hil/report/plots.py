@@ -269,11 +269,13 @@ def _both(closed: Series, opened: Series | None) -> tuple[Series, Series | None]
     return (mine, other) if len(mine.tick) else (closed, None)
 
 
-def captions(controller: Controller) -> dict[str, str]:
-    """What each figure shows, in the words of this system."""
+def captions(controller: Controller, *, compared: bool = True) -> dict[str, str]:
+    """What each figure shows, in the words of this system; ``compared``: there is an open loop to compare with."""
     system, known = controller.plant.step.system, len(controller.plant.step.system.dynamic)
     x, y = ([c.name for c in system.dynamic] + ["", ""])[:2]
     most = f", of {PANELS} of {known} coordinates, those that move most" if known > PANELS else ""
+    both = " with and without feedback" if compared else ""
+    far = " An open loop that goes far away is cut off." if compared else ""
     forces, positions = bool(system.inputs), bool(system.kinematic)
     which = {
         (True, False): "Inputs",
@@ -284,9 +286,9 @@ def captions(controller: Controller) -> dict[str, str]:
     return {
         "motion": "The mechanism at times evenly spaced, the last one strongest, and the paths of its masses; the "
         "paths of the reference are broad and grey.",
-        "tracking": f"The motion with and without feedback{most}; the last two seconds of a longer run are shaded, and "
-        "a dotted line marks where a run ended early. An open loop that goes far away is cut off.",
-        "setpoint": f"Paths in the plane of {x} and {y} with and without feedback over the same ticks, and their last "
+        "tracking": f"The motion{both}{most}; the last two seconds of a longer run are shaded, and "
+        f"a dotted line marks where a run ended early.{far}",
+        "setpoint": f"Paths in the plane of {x} and {y}{both}{' over the same ticks' * compared}, and their last "
         "two seconds (compare Schultz & Murphey, Fig. 2).",
         "commands": f"{which}: of the reference, and what the same gains make of raw and of filtered measurements "
         f"(compare Schultz & Murphey, Fig. 4).{' Dashed lines are limits.' if forces else ''}",
