@@ -164,6 +164,23 @@ def test_wrong_shapes_are_refused(moving: tuple[MechanicalStep, np.ndarray, np.n
         step.rollout_many(x, u)
     with pytest.raises(sm.ShapeError, match="z: expected"):
         step.second_sensitivity(x, u, np.zeros(step.ndx + 1))
+    for inputs in ("none", None, [[0.0], [0.0, 1.0]], np.zeros((2, step.nu + 1)), np.zeros((3, step.nu))):
+        with pytest.raises(sm.ShapeError, match="U: "):
+            step.step_many(np.tile(x, (2, 1)), inputs)
+    with pytest.raises(sm.ShapeError, match="dt: expected numbers"):
+        step.rollout(x, np.tile(u, (2, 1)), dt="short")
+    with pytest.raises(sm.ShapeError, match="pose: expected"):
+        step.layout.state(np.zeros(step.nd + step.nk + 1), np.zeros(step.nd + step.nk))
+    with pytest.raises(sm.ShapeError, match="forces: expected"):
+        step.layout.hold(x, np.zeros(len(step.system.inputs) + 1))
+
+
+def test_trajectories_keep_their_inputs(moving: tuple[MechanicalStep, np.ndarray, np.ndarray]) -> None:
+    step, x, u = moving
+    U = np.tile(u, (2, 1))
+    path = step.rollout(x, U)
+    U[:] = 0.0
+    np.testing.assert_array_equal(path.u, np.tile(u, (2, 1)))
 
 
 def test_layouts_tell_where_things_stand(moving: tuple[MechanicalStep, np.ndarray, np.ndarray]) -> None:
