@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -22,9 +22,7 @@ from stepmap_hil.runs.diagnosis import diagnose
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Run, Watch
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.sensors import live
 from stepmap_hil.sensors.base import Sensor
-from stepmap_hil.sensors.live import LiveSensor
 from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
@@ -56,11 +54,12 @@ def real_robot(
 ) -> Run:
     """The job on the board of a real robot, which the rig's sensor measures and the operator can stop."""
     from stepmap_hil.bench.real import RobotRun
+    from stepmap_hil.sensors import live
 
     listener = listener or RunListener()
     setup.workspace().require(setup.controller)
-    with _watching(setup) as sensor, setup.board() as board:
-        listener.on_start(sensor)
+    with closing(live.make(setup.rig, setup.job)) as camera, setup.board() as board:
+        listener.on_start(camera)
         link = Link(board.open(), setup.key, board_id=setup.rig.board_id)
         session = Session(link, SignalCodec.parse(setup.controller.description()), options=())
         heartbeat = session.connect()
@@ -68,23 +67,13 @@ def real_robot(
         if takes_uploads(heartbeat):
             operator.report("uploading the schedule")
             upload(link, setup.controller.schedule.pack(), setup.key)
-        with RobotRun(setup, link, sensor, operator, recorder=recorder, listener=listener) as run:
+        with RobotRun(setup, link, camera, operator, recorder=recorder, listener=listener) as run:
             run.run.took_upload = takes_uploads(heartbeat)
             run.prepare(setup.rig.countdown)
             made = run.go(setup.planned, watch)
     diagnose(setup.controller, made, setup.circumstances())
     listener.on_end(made)
     return made
-
-
-@contextmanager
-def _watching(setup: Setup) -> Iterator[LiveSensor | None]:
-    """The sensor of a real robot; None where its board measures."""
-    if setup.board_measures:
-        yield None
-        return
-    with closing(live.make(setup.rig, setup.job)) as sensor:
-        yield sensor
 
 
 def open_loop(setup: Setup, report: ReportProgress) -> Run:

@@ -1,4 +1,4 @@
-"""A run with a real robot: its board turns the motors, a sensor or the board itself measures, an operator stands by.
+"""A run with a real robot: its board turns the motors, a sensor measures, an operator stands beside it.
 
 Nothing moves before the operator agrees. From arming to the end any key stops the robot, as do an error, Ctrl-C, a
 robot that leaves its limits, and the board itself when it gets no measurement for 250 ms.
@@ -29,8 +29,7 @@ from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason, explain
 from stepmap_hil.wire.session import TIMEOUT_S
 
-POLL_S = 0.005  # that a measurement is waited for before keys and telemetry are read
-PING_S = 0.2  # between signs of life to a board that measures; without any for a second it stops
+POLL_S = 0.005  # that a frame is waited for before keys and telemetry are read
 START_FRAMES = 15  # by which the start is checked before anything moves
 MAX_START_SIGMAS = 5.0  # standard deviations of the first estimate from the start of the nominal trajectory
 CALIBRATION_TIMEOUT_S = 10.0
@@ -50,7 +49,7 @@ class RobotRun(RunSequencer):
         self,
         setup: Setup,
         link: Link,
-        sensor: LiveSensor | None,
+        camera: LiveSensor,
         operator: Operator,
         *,
         recorder: Recorder | None = None,
@@ -58,13 +57,12 @@ class RobotRun(RunSequencer):
     ) -> None:
         run = Run(setup.job.name, setup.firmware.board, "realtime", plant="real")
         super().__init__(setup, link, run, options=(), recorder=recorder, listener=listener)
-        self.sensor, self.operator, self.workspace = sensor, operator, setup.workspace()
+        self.camera, self.operator, self.workspace = camera, operator, setup.workspace()
         self.sensor_name = setup.sensor_name
         self._pose = setup.controller.plant.step.layout.pose
         self._begun = time.monotonic()
         self._unanswered: dict[int, Measurement] = {}  # by sequence
         self._last_frame: float | None = None
-        self._next_ping = 0.0
 
     @property
     def time(self) -> float:
@@ -77,8 +75,7 @@ class RobotRun(RunSequencer):
         """Checks that the robot stands at the start, asks the operator, calibrates, arms and counts down."""
         self.session.ready(self.session.connect())
         self.session.require_schedule(self.session.state())
-        if self.sensor is not None:
-            self._require_start(self._start_measurements(self.sensor))
+        self._require_start(self._start_measurements())
         if not self.operator.confirms(
             "The robot is about to be armed: keep clear of it. From then on any key stops it."
         ):
@@ -104,10 +101,10 @@ class RobotRun(RunSequencer):
             self.event("stopped")
             raise ObjectionError(f"{STOPPED} before the run began")
 
-    def _start_measurements(self, sensor: LiveSensor) -> list[Measurement]:
+    def _start_measurements(self) -> list[Measurement]:
         seen: list[Measurement] = []
         while len(seen) < START_FRAMES:
-            measurement = sensor.next(1.0)
+            measurement = self.camera.next(1.0)
             if measurement is None:
                 raise LinkError(f"the sensor {self.sensor_name!r} sends nothing: check its plugs, then try again")
             seen.append(measurement)
@@ -201,10 +198,8 @@ class RobotRun(RunSequencer):
         return ""
 
     def cycle(self, *, running: bool) -> list[Row]:
-        """Sends a measurement if one has come; the ticks that the board has reported since the last call."""
-        if self.sensor is None:
-            return self._listen(running)
-        found = self.sensor.next(POLL_S)
+        """Sends a measurement if a frame has come; the ticks that the board has reported since the last call."""
+        found = self.camera.next(POLL_S)
         if found is not None:
             self.session.stamp_us = round(self.time * 1e6) & 0xFFFFFFFF
             age = time.monotonic() - found.time
@@ -218,25 +213,6 @@ class RobotRun(RunSequencer):
                 self.run.misses += running
         return [self._log_tick(message, running) for message in self.session.ticks()]
 
-    def _listen(self, running: bool) -> list[Row]:
-        """The same where the board measures: it must hear now and then that the host is there."""
-        time.sleep(POLL_S)
-        link = self.session.link
-        if self.time >= self._next_ping:
-            self._next_ping = self.time + PING_S
-            link.send("PING", sequence=0, stamp_us=round(self.time * 1e6))
-        while link.poll("PING") is not None:
-            pass
-        while (measured := link.poll("MEASUREMENT")) is not None:
-            nz = len(self.codec.fields["measurement"])
-            raw = tuple(measured.z[:nz])
-            z = self.codec.decode("measurement", raw)
-            self._unanswered[measured.sequence] = Measurement(z, measured.valid, time=self.time, raw=raw)
-        rows = [self._log_tick(message, running) for message in self.session.ticks()]
-        for old in sorted(self._unanswered)[:-MAX_UNANSWERED]:  # their telemetry was lost
-            del self._unanswered[old]
-        return rows
-
     # The log
 
     def _log_tick(self, message: Message, running: bool) -> Row:
@@ -245,9 +221,7 @@ class RobotRun(RunSequencer):
         running = running and message.state != ARMED  # the board may have sent it before it received "run"
         estimate = self.codec.decode("estimate", message.estimate[: len(self.codec.fields["estimate"])])
         nz = len(self.codec.fields["measurement"])
-        seen = Measurement(np.zeros(nz), 0, raw=(0,) * nz) if sent is None else sent
-        if sent is not None and self.sensor is not None:
-            seen = self._answered(sent)
+        seen = Measurement(np.zeros(nz), 0, raw=(0,) * nz) if sent is None else self._answered(sent)
         seen = replace(seen, truth=seen.z, coordinates=self._pose(estimate))
         if running:
             self.run.misses += seen.latency_ms > 1e3 * self.period

@@ -32,13 +32,6 @@ from stepmap_hil.sensors.frame_delay import FrameDelay
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
 
-ENCODERS = "encoders"  # who measures, in [board] of a job
-
-
-def board_measures(job: Job) -> bool:
-    """Whether the board of a job measures with its own encoders: ``measure = "encoders"`` in [board]."""
-    return job.root.table("board").choice("measure", ("host", ENCODERS), "host") == ENCODERS
-
 
 @dataclass(frozen=True)
 class Source:
@@ -142,15 +135,8 @@ class Setup:
         return Workspace(self.rig, [c.name for c in coordinates], [c.unit for c in coordinates])
 
     @property
-    def board_measures(self) -> bool:
-        """Whether the board measures with its own encoders, and the host only listens."""
-        return board_measures(self.job)
-
-    @property
     def sensor_name(self) -> str:
-        """What measures: a sensor of the bench, that of a real robot, or the board's encoders."""
-        if self.board_measures:
-            return ENCODERS
+        """What measures: a sensor of the bench, or that of a real robot."""
         return self.rig.sensor if self.rig.real else self.settings.sensor
 
     def sensor(self) -> Sensor:

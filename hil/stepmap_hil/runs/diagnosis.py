@@ -267,7 +267,7 @@ def too_slow(how: Circumstances) -> str:
     """What helps where the computer does not keep up, and is not done already."""
     ways = []
     if how.plant == "simulated":
-        ways += ["--sensor gaussian"] * (how.sensor not in ("gaussian", "encoders"))
+        ways += ["--sensor gaussian"] * (how.sensor != "gaussian")
         ways += ["--board native"] * (how.board != "native" and not how.port)
         ways += ["--mode lockstep"] * how.real_time
     *most, last = [*ways, "end other programs"] if how.real_time else [*ways, "a faster computer"]

@@ -11,7 +11,6 @@ from stepmap.jobs import Job
 from stepmap_codegen.boards import NATIVE
 from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.settings import BenchSettings, settings_in
-from stepmap_hil.bench.setup import board_measures
 from stepmap_hil.faults.spec import Fault, read_faults
 from stepmap_hil.rig.file import RigFile, read_rig
 from stepmap_hil.runs import folders as runs
@@ -70,9 +69,8 @@ def read(request: Request) -> Task:
     channels = [name for name, _ in job.system.sensor_channels]
     axes = [c.name for c in job.system.kinematic]
     faults = read_faults(request.faults, channels, axes) if request.faults is not None else ()
-    measures = board_measures(job)
-    rig = read_rig(request.rig, calibrated=not measures) if request.rig is not None else RigFile()
-    if rig.real and not measures:
+    rig = read_rig(request.rig) if request.rig is not None else RigFile()
+    if rig.real:
         live.require(rig, job)
     if rig.real and request.faults is not None:
         raise ModelError("--faults: faults are injected into a simulated plant, and this rig has a real robot")
