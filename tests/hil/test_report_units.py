@@ -16,10 +16,10 @@ from stepmap import jobs, units
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
-from stepmap_hil.live.listener import charts
+from stepmap_hil.live.listener import charts, line
 from stepmap_hil.plant.mechanism import PlantErrors
 from stepmap_hil.report import by_unit, plots, quantities, sentences, write
-from stepmap_hil.report.off import Off
+from stepmap_hil.report.off import Off, apart, label
 from stepmap_hil.report.series import Series, series
 from stepmap_hil.report.summary import summarize
 from stepmap_hil.runs.log import Run
@@ -161,6 +161,16 @@ def test_the_terminal_and_the_live_page_tell_units_apart(controller: Controller,
         ("innovation", "mrad"),
     ]
     assert {c.unit for c in charts(controller, clock=False, angles="deg")} == {"°"}
+
+
+def test_mixed_units_are_apart_on_the_live_page() -> None:
+    """By hand: 3-4-5 triangles, of lengths and of angles."""
+    system = machines.quadrotor()
+    there = np.array([0.3, 0.4, 0.06, 0.08])
+    assert apart(system, there, np.zeros(4)) == {"m": pytest.approx(0.5), "rad": pytest.approx(0.1)}
+    assert [label(system, unit) for unit in ("m", "rad")] == ["lengths", "angles"]
+    assert label(sm.systems.get("cart_pendulum"), "rad") == "theta"
+    assert line(system, "tracking", "rad") == "angles tracking"
 
 
 @cache

@@ -15,7 +15,6 @@ from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.kinematics import Kinematics, relative
 from stepmap.mechanics.quantity import Scalar, scalar
 
-
 ROUNDED = 0.01  # part by which moments from a table may be rounded
 NOTHING = 1e-9  # part of the largest moment that counts as none
 
