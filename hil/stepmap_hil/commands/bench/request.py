@@ -12,9 +12,10 @@ from stepmap_codegen.boards import NATIVE
 from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.settings import BenchSettings, settings_in
 from stepmap_hil.faults.spec import Fault, read_faults
-from stepmap_hil.rig.file import RigFile, read_rig
+from stepmap_hil.rig.file import KINECT, RigFile, read_rig
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.sensors import live
+from stepmap_hil.sensors.staging import require_visible
 from stepmap_hil.wire import key as keys
 from stepmap_hil.wire.ports import require_port
 
@@ -72,6 +73,8 @@ def read(request: Request) -> Task:
     rig = read_rig(request.rig) if request.rig is not None else RigFile()
     if rig.real:
         live.require(rig, job)
+    elif settings.sensor == KINECT:
+        require_visible(job, rig.camera, rig.scene)
     if rig.real and request.faults is not None:
         raise ModelError("--faults: faults are injected into a simulated plant, and this rig has a real robot")
     board = request.board or rig.board or NATIVE.name
