@@ -49,7 +49,8 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     exact = {True: "yes", False: "NO", None: "not comparable: telemetry is missing"}[summary["bit_exact_with_host"]]
     planned = summary.get("planned_ticks")
     ticks = f"{summary['ticks']}{f' of {planned}' if planned and planned != summary['ticks'] else ''} ticks"
-    real_time = summary["latency_ms"] is not None and summary["mode"] == "realtime"
+    # A board that measures with its own encoders waits for no frame.
+    real_time = summary["latency_ms"] is not None and summary["mode"] == "realtime" and summary["sensor"] != "encoders"
     times = [("latency", _times(summary["latency_ms"])), ("jitter", _times(summary["jitter_ms"]))] if real_time else []
     rows = [
         ("board", f"{summary['board']}, {summary['mode']}, {ticks}, {summary['sensor']}"),
