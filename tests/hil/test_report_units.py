@@ -131,11 +131,16 @@ def test_angles_are_told_in_milliradians_or_degrees(
 
 def test_figures_are_of_this_system(controller: Controller, both: tuple[Series, Series]) -> None:
     drawn = plots.draw(controller, *both, angles="deg")
-    assert list(drawn) == ["motion", "tracking", "commands", "estimates"]  # no plane of two angles
+    assert list(drawn) == ["motion", "tracking", "errors", "commands", "estimates"]  # no plane of two angles
     labels = {name: [axis.get_ylabel() for axis in figure.axes] for name, figure in drawn.items()}
     assert labels["tracking"] == ["phi [°]", "theta [°]"]
     assert labels["commands"] == ["torque [N m]"]
     assert labels["estimates"] == ["error of masses [mm]", "error of angles [°]"]
+    assert labels["errors"] == labels["estimates"]
+    off = both[0].coordinates - both[0].reference[:, :2]
+    assert np.allclose(
+        np.asarray(drawn["errors"].axes[1].lines[-1].get_ydata()), np.degrees(np.linalg.norm(off, axis=1))
+    )
     curve = drawn["tracking"].axes[1].lines[-1]
     assert np.allclose(np.asarray(curve.get_ydata()), np.degrees(both[0].coordinates[:, 1]))
     assert hasattr(drawn["motion"].axes[0], "get_zlabel")  # in three dimensions, with axes
