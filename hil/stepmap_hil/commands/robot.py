@@ -10,8 +10,8 @@ import typer
 
 from stepmap import jobs
 from stepmap.cli.output import console, working
+from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
-from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.commands.prepare import controller_of, firmware, own_key
@@ -31,6 +31,8 @@ def robot(
 ) -> None:
     """Run an emulated robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism in real time, a Kinect.
 
+    A board that measures with its own encoders (measure in [board] of the job) has no Kinect.
+
     Leaves a rig file, FOLDER/<job>/rig.toml, with which `stepmap bench JOB --rig FILE` finds it as it would a real one.
     """
     from stepmap_hil.bench.emulated_robot import EmulatedRobot
@@ -38,7 +40,7 @@ def robot(
     with working("reading the job"):
         job = jobs.load(file)
         settings = settings_in(job.root)
-        require_counts(job.system, NATIVE.name)
+        generation.require_board(job, NATIVE.name)
     controller, generated, _ = controller_of(job, build)
     key = own_key(build / job.name)
     _, program = firmware(job, generated, building.Choices(NATIVE.name, key), build)
