@@ -22,7 +22,7 @@ from stepmap_codegen import boards
 from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import KIB, BoardSpec
 from stepmap_codegen.controller import Controller, Design, Options
-from stepmap_codegen.emit.size import Estimate, needs, require_counts
+from stepmap_codegen.emit.size import Estimate, needs
 from stepmap_codegen.generate import Choices, StaleError
 from stepmap_codegen.lower.controller import Settings
 from stepmap_codegen.model.scalar import Form, Scalar
@@ -81,7 +81,7 @@ def generate(
     with working("reading the job"):
         job, solved = _load(file, build)
         choices = _choices(job, scalar, word, newton, form, board)
-        require_counts(job.system, choices.options.board)
+        generation.require_board(job, choices.options.board)
         generation.require(job, choices)
         stage = generation.stage(job, solved, choices, build, _place(out))
         skip = not (force or check) and stage.unchanged()
@@ -98,7 +98,7 @@ def generate(
 
 def write_controller(job: Job, solved: Stage, stage: Stage, choices: Choices) -> None:
     """Makes the stage ``generate`` of a job, and what comes before it; prints what was made."""
-    require_counts(job.system, choices.options.board)
+    generation.require_board(job, choices.options.board)
     generation.require(job, choices)
     stage.prepare()
     plan = solution(job, solved)

@@ -13,7 +13,6 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
 from stepmap_codegen import generate as generation
 from stepmap_codegen.commands import write_controller
-from stepmap_codegen.emit.size import require_counts
 from stepmap_hil.boards import SerialBoard
 from stepmap_hil.firmware import build as building
 from stepmap_hil.firmware.build import Choices, Firmware
@@ -26,7 +25,7 @@ def generated_code(file: Path, out: Path, board: str | None = None) -> tuple[Job
     """The job and its generated code, which is made now where it is not there."""
     with working("reading the job"):
         job = jobs.load(file)
-        require_counts(job.system, board)
+        generation.require_board(job, board)
         choices = generation.choices_in(job.root)
         solved = optimum.stage(job, out)
         made = generation.stage(job, solved, choices, out)
