@@ -40,7 +40,17 @@ gate = 5.0
 process = { q = 1e-3, rho = 1e-3, p = 2e-3, v = 2e-2 }
 measurement = { mass = 0.01, xr = 0.01, r = 0.01 }
 """
-FILES = {"controller.h", "controller.c", "robot.h", "schedule.bin", "schedule.h", "schedule.c", "signals.json"}
+FILES = {
+    "controller.h",
+    "controller.c",
+    "robot.h",
+    "units.h",
+    "example.c",
+    "schedule.bin",
+    "schedule.h",
+    "schedule.c",
+    "signals.json",
+}
 
 
 def run(command: str, *arguments: object) -> Result:

@@ -63,8 +63,8 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
             f"{saturated} overflows in simulated runs however its format is chosen",
             signal=saturated,
             cause=f"Its numbers are at some ticks too large, at others too small for words of {word} bits.",
-            hint="Use longer words or floating point (--scalar float32), narrower low and high of the coordinates, or a "
-            "smaller [noise.start].",
+            hint="Use longer words or floating point (--scalar float32), narrower low and high of the coordinates, "
+            "or a smaller [noise.start].",
         )
     return formats
 

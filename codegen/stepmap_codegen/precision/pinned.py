@@ -162,8 +162,9 @@ def require_fit(pinned: PinnedFormats, program: Program, ranges: Ranges) -> None
             signal=worst.what,
             value=worst.size,
             format=f"±{worst.top:.4g}",
-            cause=f"They reach {worst.size:.4g} in simulated runs of this job; with margin and rounding, ±{worst.top:.4g} "
-            "is too little. It moves further or faster, or has other gains or noise, than the job of the firmware.",
+            cause=f"They reach {worst.size:.4g} in simulated runs of this job; with margin and rounding, "
+            f"±{worst.top:.4g} is too little. It moves "
+            "further or faster, or has other gains or noise, than the job of the firmware.",
             hint=f"Change the job less, or {ANEW}. With headroom in [codegen], formats hold more of what is tuned "
             f"later.{shown}",
         )
