@@ -1,7 +1,7 @@
 # Development of stepmap. `make help` lists the targets.
 
 PYTHON ?= python3# creates .venv; 3.11 or newer
-JOBS ?= $(shell echo $$(($$(nproc) + 2)))# parallel test processes; two more than cores, as tests often wait for boards
+JOBS ?= $(shell echo $$(($$(nproc) + 3)))# parallel test processes; three more than cores, as tests often wait for boards
 
 VENV := .venv
 BIN := $(VENV)/bin

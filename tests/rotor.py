@@ -14,7 +14,7 @@ class Circle(Layout):
     """x = [cos, sin] of an angle; its tangent vector is a turn [rad]."""
 
     def __init__(self) -> None:
-        super().__init__({"direction": [("cos", ""), ("sin", "")]})
+        super().__init__({"q": [("cos", ""), ("sin", "")]})
 
     @property
     def ndx(self) -> int:

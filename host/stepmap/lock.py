@@ -7,6 +7,7 @@ import fcntl
 import os
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +19,9 @@ PATIENCE_S = 900.0  # of the slowest stage, a firmware on a busy machine, severa
 SILENT_S = 2.0  # a shorter wait is not worth a line
 POLL_S = 0.05
 
-_held: dict[Path, int] = {}  # by this process: a stage that is being made may make itself ready in several steps
+_held: set[tuple[int, Path]] = (
+    set()
+)  # thread and lock: a stage that is being made may make itself ready in several steps
 
 
 def _tell(text: str) -> None:
@@ -29,25 +32,22 @@ def _tell(text: str) -> None:
 def alone(
     path: Path, what: str, *, patience: float | None = None, tell: Callable[[str], None] = _tell
 ) -> Iterator[None]:
-    """While the block runs, no other process is in such a block with the same `path`, which is a file of no content.
+    """While the block runs, no other process or thread is in such a block with the same `path`, a file of no content.
 
-    Waits for the other process, and says so; raises BusyError after `patience` seconds. The lock is the kernel's: it
+    Waits for the other one, and says so; raises BusyError after `patience` seconds. The lock is the kernel's: it
     ends with the process that holds it, however that ends. `what` completes "waiting for process 7, which …".
     """
     key = path.absolute()
-    if key in _held:
-        _held[key] += 1
-        try:
-            yield
-        finally:
-            _held[key] -= 1
+    mine = threading.get_ident(), key
+    if mine in _held:
+        yield
         return
     handle = _acquire(key, what, PATIENCE_S if patience is None else patience, tell)
-    _held[key] = 1
+    _held.add(mine)
     try:
         yield
     finally:
-        del _held[key]
+        _held.remove(mine)
         key.unlink(missing_ok=True)  # while it is held: whoever waits for this file sees that it is gone, and makes one
         os.close(handle)
 

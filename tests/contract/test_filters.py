@@ -1,4 +1,4 @@
-"""Every registered filter is held to the same laws, on mechanisms with and without constraints and on a circle."""
+"""Every registered filter, and one from outside, is held to the same laws: on mechanisms and on a circle."""
 
 from __future__ import annotations
 
@@ -9,14 +9,47 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 import stepmap as sm
-from stepmap.estimate import Filter, Innovation, registry
+from stepmap.estimate import Belief, Filter, Innovation, registry
 from stepmap.estimate.measurement import measurement_model
 from tests.mechanisms import case, furuta, in_motion
 from tests.rotor import Rotor, direction
 
 SCENES = ("suspended_mass", "cart_pendulum", "euler", "furuta", "rotor")
+
+
+class FadingMemory:
+    """A filter from outside: older measurements count less, since P grows by a part in every prediction."""
+
+    def __init__(self, step: Any, process: np.ndarray, measurement: np.ndarray, *, gate: float | None = None) -> None:
+        self.inner = sm.ExtendedKalmanFilter(step, process, measurement, gate=gate)
+
+    def start(self, x: ArrayLike, P: ArrayLike) -> tuple[np.ndarray, np.ndarray, int]:
+        return *self.inner.start(x, P), 0
+
+    def predict(self, belief: tuple[np.ndarray, np.ndarray, int], u: ArrayLike) -> tuple[np.ndarray, np.ndarray, int]:
+        x, P, age = belief
+        after, spread = self.inner.predict(Belief(x, P), u)
+        return after, 1.02 * spread, age + 1
+
+    def update(
+        self, belief: tuple[np.ndarray, np.ndarray, int], z: ArrayLike, valid: ArrayLike | None = None
+    ) -> tuple[tuple[np.ndarray, np.ndarray, int], Innovation]:
+        x, P, age = belief
+        after, seen = self.inner.update(Belief(x, P), z, valid)
+        return (*after, age), seen
+
+    def estimate(self, belief: tuple[np.ndarray, np.ndarray, int]) -> Belief:
+        return Belief(*belief[:2])
+
+
+FROM_OUTSIDE: dict[str, Any] = {"fading_memory": FadingMemory}
+
+
+def maker(name: str) -> Any:
+    return FROM_OUTSIDE.get(name) or registry.maker(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +73,7 @@ class Scene:
         return 1e-6 * np.eye(self.step.ndx), 1e-4 * np.eye(len(self.z))
 
     def filter(self, name: str, **options: Any) -> Filter[Any]:
-        return registry.maker(name)(self.step, *self.noise, **options)
+        return maker(name)(self.step, *self.noise, **options)
 
     def batch(self, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimates, inputs and measurements that all differ."""
@@ -70,7 +103,7 @@ def given(request: pytest.FixtureRequest) -> Scene:
     return scene(request.param)
 
 
-@pytest.fixture(params=registry.names())
+@pytest.fixture(params=[*registry.names(), *FROM_OUTSIDE])
 def name(request: pytest.FixtureRequest) -> str:
     chosen: str = request.param
     return chosen
@@ -176,15 +209,17 @@ def test_measurements_pull_the_estimate(name: str, given: Scene) -> None:
 def test_wrong_shapes_are_refused(name: str, given: Scene) -> None:
     made, n, nz = given.filter(name), given.step.ndx, len(given.z)
     Q, R = given.noise
-    belief = made.start(given.x, given.P)
+    belief, pair = made.start(given.x, given.P), made.start(np.tile(given.x, (2, 1)), given.P)
     for call in (
         lambda: made.start(given.x[1:], given.P),
         lambda: made.start(given.x, np.eye(n + 1)),
         lambda: made.predict(belief, np.zeros(len(given.u) + 1)),
         lambda: made.update(belief, np.zeros(nz + 1)),
         lambda: made.update(belief, given.z, [True] * (nz + 1)),
-        lambda: registry.maker(name)(given.step, np.eye(n + 1), R),
-        lambda: registry.maker(name)(given.step, Q, np.eye(nz + 1)),
+        lambda: made.predict(pair, np.zeros((3, len(given.u)))),
+        lambda: made.update(pair, np.zeros((3, nz))),
+        lambda: maker(name)(given.step, np.eye(n + 1), R),
+        lambda: maker(name)(given.step, Q, np.eye(nz + 1)),
     ):
         with pytest.raises(sm.ShapeError):
             call()

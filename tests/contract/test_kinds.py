@@ -17,21 +17,24 @@ from stepmap.steps import kinds
 from stepmap.steps.check import difference
 from stepmap.steps.kernels import shares
 from stepmap.steps.mechanical import MechanicalStep
-from tests.mechanisms import DT, Case
+from tests.mechanisms import DT, case
 
 CASES = [("midpoint", {"forces": "held"}), ("midpoint", {"forces": "left"}), ("euler", {})]
+LARGEST = "marionette"  # CasADi differentiates its equations for a minute: one kind of step shows what size does
+MOVING = [(name, *made) for name in sm.systems.names() for made in CASES if name != LARGEST or made is CASES[0]]
 
 
 def test_every_registered_kind_is_tested() -> None:
     assert {kind for kind, _ in CASES} == set(kinds.names())
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda param: "-".join([param[0], *param[1].values()]))
-def moving(catalog: Case, request: pytest.FixtureRequest) -> tuple[MechanicalStep, np.ndarray, np.ndarray]:
-    """A step of a kind with a state in motion and an input."""
-    kind, options = request.param
-    step = kinds.make(kind, catalog.system, DT, **options)
-    x, u = (catalog.x, catalog.u) if kind == "midpoint" else catalog.euler_point
+@pytest.fixture(scope="module", params=MOVING, ids=lambda param: "-".join([*param[:2], *param[2].values()]))
+def moving(request: pytest.FixtureRequest) -> tuple[MechanicalStep, np.ndarray, np.ndarray]:
+    """A step of a kind, on a system of the catalog, with a state in motion and an input."""
+    name, kind, options = request.param
+    subject = case(name)
+    step = kinds.make(kind, subject.system, DT, **options)
+    x, u = (subject.x, subject.u) if kind == "midpoint" else subject.euler_point
     return step, x, u
 
 
@@ -161,6 +164,23 @@ def test_wrong_shapes_are_refused(moving: tuple[MechanicalStep, np.ndarray, np.n
         step.rollout_many(x, u)
     with pytest.raises(sm.ShapeError, match="z: expected"):
         step.second_sensitivity(x, u, np.zeros(step.ndx + 1))
+    for inputs in ("none", None, [[0.0], [0.0, 1.0]], np.zeros((2, step.nu + 1)), np.zeros((3, step.nu))):
+        with pytest.raises(sm.ShapeError, match="U: "):
+            step.step_many(np.tile(x, (2, 1)), inputs)
+    with pytest.raises(sm.ShapeError, match="dt: expected numbers"):
+        step.rollout(x, np.tile(u, (2, 1)), dt="short")
+    with pytest.raises(sm.ShapeError, match="pose: expected"):
+        step.layout.state(np.zeros(step.nd + step.nk + 1), np.zeros(step.nd + step.nk))
+    with pytest.raises(sm.ShapeError, match="forces: expected"):
+        step.layout.hold(x, np.zeros(len(step.system.inputs) + 1))
+
+
+def test_trajectories_keep_their_inputs(moving: tuple[MechanicalStep, np.ndarray, np.ndarray]) -> None:
+    step, x, u = moving
+    U = np.tile(u, (2, 1))
+    path = step.rollout(x, U)
+    U[:] = 0.0
+    np.testing.assert_array_equal(path.u, np.tile(u, (2, 1)))
 
 
 def test_layouts_tell_where_things_stand(moving: tuple[MechanicalStep, np.ndarray, np.ndarray]) -> None:

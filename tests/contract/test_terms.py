@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -195,3 +196,42 @@ def test_optimum_with_a_term_is_found(name: str, step: Any) -> None:
 def _lighter(term: Any) -> dict[str, Any]:
     field = "weights" if hasattr(term, "weights") else "weight"
     return {field: (1e-3 * np.asarray(getattr(term, field))).tolist()}
+
+
+GOAL = '''
+"""Half the squared distance of the last state from zero, one file of another package."""
+import numpy as np
+
+from stepmap.optimal.terms import Expanded, Part
+
+
+class Goal:
+    def __init__(self, weight=1.0):
+        self.weight = weight
+
+    @classmethod
+    def example(cls, step, steps):
+        return cls(3.0)
+
+    def on(self, step):
+        return self
+
+    def value(self, trajectory):
+        return 0.5 * self.weight * float(np.sum(trajectory.x[-1] ** 2))
+
+    def expand(self, trajectory):
+        n = trajectory.x.shape[1]
+        return Expanded(end=(Part(np.arange(n), self.weight * trajectory.x[-1:], self.weight * np.eye(n)),))
+'''
+
+
+def test_a_term_of_another_package_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Any) -> None:
+    (tmp_path / "goal_term.py").write_text(GOAL)
+    info = tmp_path / "goal_term-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: goal-term\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[stepmap.terms]\ngoal = goal_term:Goal\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "goal" in terms.names()
+    test_expansion_is_exact("goal", step)
+    test_terms_add_up("goal", step)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from filterpy.kalman import ExtendedKalmanFilter as Filterpy
+from scipy.linalg import solve_discrete_are
 
 import stepmap as sm
 from tests.mechanisms import case
@@ -378,6 +379,22 @@ def test_covariance_stays_on_the_constraint() -> None:
 
 
 # long runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("joseph", [False, True])
+def test_filter_of_a_pendulum_that_stands_on_its_head_settles(joseph: bool) -> None:
+    """P is scipy's solution of the Riccati equation after 20 s. Measurements do not shrink its antisymmetric part, and
+    an unstable map lets that grow from rounding without bound."""
+    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
+    x, u = step.equilibrium({"theta": np.pi})
+    Q, R = np.diag([1e-8, 1e-8, 1e-4, 1e-4]), 1e-4 * np.eye(2)
+    made = sm.ExtendedKalmanFilter(step, Q, R, joseph=joseph)
+    belief, z = made.start(x, 1e-4 * np.eye(4)), step.system.readings(step.layout.pose(x))
+    for _ in range(1000):
+        belief = made.predict(made.update(belief, z)[0], u)
+    steady = solve_discrete_are(step.linearize(x, u).A.T, slope(step, x).T, Q, R)
+    np.testing.assert_allclose(belief.P, steady, rtol=0, atol=1e-6 * np.abs(steady).max())
+    np.testing.assert_array_equal(belief.P, belief.P.T)
 
 
 @pytest.mark.parametrize("name", ["rail", "suspended_mass", "suspended_mass_euler"])

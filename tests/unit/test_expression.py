@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,10 @@ def test_values_are_those_of_the_formula(step: sm.VariationalStep, path: sm.Traj
         (sm.Frames(["mass"], np.zeros((2, 3))), "targets: expected"),
         (sm.Limits({"xn": (0, 1)}), "did you mean"),
         (sm.Limits([sm.SoftLimit(99)]), "outside"),
+        (sm.Limits({"xm": (0.0,)}), "bounds: expected .* of xm"),  # type: ignore[dict-item]
+        (sm.Limits({"xm": ("low", "high")}), "bounds: expected .* of xm"),  # type: ignore[dict-item]
+        (sm.Limits({"xm": 1.0}), "bounds: expected .* of xm"),  # type: ignore[dict-item]
+        (sm.Limits([1.0]), "bounds: expected"),  # type: ignore[list-item]
         (sm.Tension(low=0.0, names=["rope"]), "no constraint is called 'rope'"),
         (sm.SpeedChange([1.0, 2.0, 3.0]), "one per kinematic coordinate"),
         (sm.SpeedChange(-1.0), "not negative"),
@@ -85,6 +90,49 @@ def test_terms_that_a_map_cannot_have_are_refused() -> None:
         terms.get("tensions")
 
 
+def test_constraint_forces_of_another_size_are_refused(step: sm.VariationalStep, path: sm.Trajectory) -> None:
+    """They are read by address: fewer than there should be would be read beyond their end."""
+    cost = sm.Cost(step, sm.Expression("string"))
+    for forces in (np.zeros((N - 1, 1)), np.zeros(N), "none"):
+        with pytest.raises(sm.ShapeError, match="Trajectory: "):
+            sm.Trajectory(path.t, path.x, path.u, forces)  # type: ignore[arg-type]
+    with pytest.raises(sm.ShapeError, match=r"trajectory: .* 1 constraint force"):
+        cost.value(sm.Trajectory(path.t, path.x, path.u, np.zeros((N, 0))))
+
+
+def test_a_term_that_hides_its_forces_is_refused(step: sm.VariationalStep, path: sm.Trajectory) -> None:
+    class Hidden:
+        def value(self, trajectory: sm.Trajectory) -> float:
+            return 0.0
+
+        def expand(self, trajectory: sm.Trajectory) -> Expanded:
+            n = trajectory.steps
+            return Expanded((Part(np.array([step.ndx + step.nu]), np.zeros((n, 1)), np.ones((n, 1, 1))),))
+
+    with pytest.raises(sm.ModelError, match=r"Hidden.*forces = True"):
+        sm.Cost(step, Hidden()).expand(path)
+
+
+def test_a_cost_follows_the_map_of_its_problem(step: sm.VariationalStep, path: sm.Trajectory) -> None:
+    """A change of speed depends on dt, a frame on the mechanism's parameters: those of the problem's map count."""
+    slower = sm.discretize(step.system, 0.06)
+    cost = sm.Cost(step, sm.Track.example(step, N), sm.SpeedChange(2.0))
+    taken = sm.Problem(slower, cost, slower.rest({})).cost
+    assert taken.value(path) == sm.Cost(slower, sm.Track.example(step, N), sm.SpeedChange(2.0)).value(path)
+    assert sm.Problem(step, cost, step.rest({})).cost is cost
+
+
+def test_a_cost_can_be_sent_to_another_process(step: sm.VariationalStep, path: sm.Trajectory) -> None:
+    cost = sm.Cost(step, sm.Expression("xm*string"), sm.Frames(["mass"], np.zeros((1, 3))))
+    assert pickle.loads(pickle.dumps(cost)).value(path) == cost.value(path)
+
+
+def test_a_cost_that_is_no_number_is_told(step: sm.VariationalStep) -> None:
+    cost = sm.Cost(step, sm.Track.example(step, N), sm.Expression("sqrt(xm - 5)"))
+    with pytest.raises(sm.ModelError, match="cost: it is not a finite number along the guess"):
+        sm.optimize(sm.Problem(step, cost, step.rest({})))
+
+
 def test_horizons_must_agree(step: sm.VariationalStep) -> None:
     with pytest.raises(sm.ShapeError, match="different numbers of steps, 5, 6"):
         sm.Cost(step, sm.Track.example(step, 5), sm.Frames.example(step, 6))
@@ -105,6 +153,9 @@ def test_a_cost_without_reference_is_searched(step: sm.VariationalStep, path: sm
     assert held.cost == pytest.approx(found.cost, rel=1e-10)
     with pytest.raises(sm.ShapeError, match="regulator, Q"):
         sm.Problem(step, cost, path.x[0], path, regulator=(np.eye(3), *weights[1:]))
+    for wrong in (weights[:2], 1.0):
+        with pytest.raises(sm.ModelError, match="regulator: expected Q, R and Qf"):
+            sm.Problem(step, cost, path.x[0], path, regulator=wrong)  # type: ignore[arg-type]
 
 
 def test_a_cost_of_track_and_limits_is_the_tracking_cost(step: sm.VariationalStep) -> None:

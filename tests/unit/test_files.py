@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,22 @@ def test_a_lock_is_a_file_of_its_own(kind: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not used as a lock"), alone(path, "does something"):
         pass
     assert victim.read_text() == "precious"
+
+
+def test_threads_of_one_process_hold_each_other_back(tmp_path: Path) -> None:
+    """Only the thread that holds a lock enters it again; another one waits, as another process does."""
+    inside, most, entered = 0, 0, threading.Event()
+
+    def work() -> None:
+        nonlocal inside, most
+        with alone(tmp_path / "lock", "builds"), alone(tmp_path / "lock", "builds"):
+            inside += 1
+            most = max(most, inside)
+            entered.wait(0.1)
+            inside -= 1
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(work) for _ in range(3)]:
+            done.result()
+    assert most == 1
+    assert not list(tmp_path.iterdir())

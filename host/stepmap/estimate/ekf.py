@@ -73,13 +73,19 @@ class ExtendedKalmanFilter:
     def transition(self, x: Array, u: ArrayLike) -> tuple[Array, Array]:
         """Next states and A for a batch of states under common or separate inputs."""
         flat = x.reshape(-1, self.step.nx)
-        inputs = np.broadcast_to(rows(u, self.step.nu, "u"), (*x.shape[:-1], self.step.nu)).reshape(len(flat), -1)
+        given = rows(u, self.step.nu, "u")
+        try:
+            inputs = np.broadcast_to(given, (*x.shape[:-1], self.step.nu)).reshape(len(flat), self.step.nu)
+        except ValueError as cause:
+            raise ShapeError(f"u: shape {given.shape} does not go with states {x.shape}") from cause
         after, A, _ = self.step.linearize_many(flat, inputs)
         return after.reshape(x.shape), A.reshape(*x.shape[:-1], *A.shape[1:])
 
     def spread(self, A: Array, P: Array) -> Array:
-        """A P Aᵀ + Q."""
-        return A @ P @ np.swapaxes(A, -1, -2) + self.process
+        """A P Aᵀ + Q, symmetric to the last bit."""
+        # No update shrinks an antisymmetric part, and unstable maps let it grow from rounding.
+        half = A @ (0.5 * P) @ np.swapaxes(A, -1, -2)
+        return half + np.swapaxes(half, -1, -2) + self.process
 
     def update(self, belief: Belief, z: ArrayLike, valid: ArrayLike | None = None) -> tuple[Belief, Innovation]:
         """The belief after a measurement z (..., nz) of the sensor channels; channels not ``valid`` are skipped.
@@ -88,7 +94,10 @@ class ExtendedKalmanFilter:
         """
         nx, n = self.step.nx, self.step.ndx
         measured, usable = self._channels(z, valid)
-        shape = np.broadcast_shapes(belief.x.shape[:-1], measured.shape[:-1])
+        try:
+            shape = np.broadcast_shapes(belief.x.shape[:-1], measured.shape[:-1])
+        except ValueError as cause:
+            raise ShapeError(f"z: shape {measured.shape} does not go with states {belief.x.shape}") from cause
         x, P = np.broadcast_to(belief.x, (*shape, nx)), np.broadcast_to(belief.P, (*shape, n, n))
         error = np.where(usable, measured, 0.0) - np.where(usable, self._model.readings(x), 0.0)
         H = self._model.readings_slope(x)

@@ -27,6 +27,7 @@ class Cost:
         self.step: StepMap = as_step_map(step)
         if not terms:
             raise ModelError("terms: a cost needs at least one")
+        self.given = terms
         self.terms = tuple(_bound(term, self.step) for term in terms)
         self.forces = any(getattr(term, "forces", False) for term in self.terms)
         horizons = {h for h in (getattr(term, "horizon", None) for term in self.terms) if h is not None}
@@ -45,10 +46,16 @@ class Cost:
         return next((found for term in self.terms if (found := getattr(term, "reference", None)) is not None), None)
 
     def on(self, step: StepMap) -> Self:
-        """Itself, for the map that it was made for."""
-        if step is not self.step and (step.layout.names, step.nu) != (self.step.layout.names, self.step.nu):
+        """The cost for a step map: itself, or of the same terms where it was made for another dt or mechanism."""
+        if step is self.step:
+            return self
+        if (step.layout.names, step.nu) != (self.step.layout.names, self.step.nu):
             raise ShapeError("cost: it was made for another step map")
-        return self
+        return type(self)(step, *self.given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A cost is its step and its terms; expressions are made again."""
+        return type(self), (self.step, *self.given)
 
     def value(self, trajectory: Trajectory) -> float:
         self._fits(trajectory)
@@ -62,6 +69,8 @@ class Cost:
         if change is not None:
             trajectory = dataclasses.replace(trajectory, multipliers=change.multipliers)
         expanded = [term.expand(trajectory) for term in self.terms]
+        if change is None:
+            self._without_forces(expanded)
         n, ndx, nu = trajectory.steps, self.step.ndx, self.step.nu
         slope = np.zeros((n, ndx + nu + forces_count(self.step)))
         positive = Blocks(n, ndx, nu, change)
@@ -88,6 +97,13 @@ class Cost:
             linearization=None if change is None else (np.ascontiguousarray(change.A), np.ascontiguousarray(change.B)),
         )
 
+    def _without_forces(self, expanded: list[Expanded]) -> None:
+        """Raises where a term depends on constraint forces and does not say so."""
+        size = self.step.ndx + self.step.nu
+        for term, each in zip(self.terms, expanded, strict=True):
+            if any(len(part.at) and part.at.max() >= size for part in each.running):
+                raise ModelError(f"terms: {type(term).__name__} depends on constraint forces; give it forces = True")
+
     def _bend(self, expanded: list[Expanded], n: int, change: Sensitivity | None) -> Bend:
         """What the positive parts leave out, apart from the curvature of forces."""
         ndx, nu = self.step.ndx, self.step.nu
@@ -109,6 +125,11 @@ class Cost:
             raise ShapeError(
                 f"trajectory: the cost is for states of {self.step.nx} and inputs of {self.step.nu} entries, "
                 f"got {trajectory.x.shape[1]} and {trajectory.u.shape[1]}"
+            )
+        forces = forces_count(self.step)
+        if self.forces and trajectory.multipliers is not None and trajectory.multipliers.shape[1] != forces:
+            raise ShapeError(
+                f"trajectory: the cost is for {forces} constraint forces, got {trajectory.multipliers.shape[1]}"
             )
 
 

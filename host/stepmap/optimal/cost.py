@@ -66,10 +66,9 @@ class TrackingCost:
             raise ShapeError("u_ref: the horizon is zero; give at least one step")
         if len(self.x_ref) != n + 1:
             raise ShapeError(f"x_ref: {n} inputs go with {n + 1} states, got {len(self.x_ref)}")
-        size = np.shape(
-            Qf
-        )  # on a manifold there are fewer tangent dimensions than numbers; ``on`` looks whether it fits
-        ndx = size[0] if len(size) == 2 and size[0] == size[1] and 0 < size[0] < nx else nx
+        shape = np.shape(Qf)
+        # On a manifold there are fewer tangent dimensions than stored numbers; ``on`` looks whether they fit.
+        ndx = shape[0] if len(shape) == 2 and shape[0] == shape[1] and 0 < shape[0] < nx else nx
         self.Q = weight(Q, n, ndx, "Q")
         self.R = weight(R, n, nu, "R", definite=True)
         self.Qf = weight(Qf, 0, ndx, "Qf")

@@ -63,6 +63,7 @@ class Plan:
         if step is not None:
             manifest |= {
                 "dt": step.dt,
+                "options": getattr(step, "options", {}),
                 "state_names": list(step.state_names),
                 "state_units": list(step.layout.units),
                 "tangent_names": list(step.layout.tangent_names),
@@ -75,9 +76,8 @@ class Plan:
         """The plan of a file; raises DamagedError or ModelError where it is none, or not one for that step map."""
         path = Path(path)
         arrays, manifest = plan_file.read(path)
-        names = manifest.get("state_names")
-        if step is not None and names is not None and tuple(names) != tuple(step.state_names):
-            raise ModelError(f"{path}: the plan is for states {', '.join(map(str, names))}; this step map has others")
+        if step is not None:
+            plan_file.require_for(step, manifest, path)
         events = plan_file.events_from(manifest.get("events", ()), path)
         try:
             found = plan_file.trajectory_of(arrays, events)

@@ -15,7 +15,7 @@ from stepmap.archives import UNREADABLE, read_arrays
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, ModelError
 from stepmap.files import write_whole
-from stepmap.steps.protocol import Event, Trajectory
+from stepmap.steps.protocol import Event, StepMap, Trajectory
 
 FORMAT = "stepmap-plan-1"
 MANIFEST = "manifest"
@@ -43,11 +43,18 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     Raises DamagedError where it is damaged, or ModelError where it is something else.
     """
     manifest = _manifest(path)
-    arrays = dict(read_arrays(path, (*ARRAYS, "multipliers") if manifest.get("forces") else ARRAYS))
+    arrays = dict(_arrays(path, (*ARRAYS, "multipliers") if manifest.get("forces") else ARRAYS))
     for name, values in arrays.items():
         if values.dtype != np.float64 or not np.isfinite(values).all():
             raise DamagedError(f"{path}: {name} is not made of finite numbers")
     return arrays, manifest
+
+
+def _arrays(path: Path, names: tuple[str, ...], **limits: int) -> Mapping[str, Array]:
+    try:
+        return read_arrays(path, names, **limits)
+    except DamagedError as error:
+        raise DamagedError(f"{path}: {error}") from None
 
 
 def _manifest(path: Path) -> dict[str, Any]:
@@ -61,7 +68,7 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path}: it is no plan; it has no {', '.join(missing)}")
     if f"{MANIFEST}.npy" not in names:
         return {}
-    raw = read_arrays(path, (MANIFEST,), largest=LARGEST_MANIFEST)[MANIFEST]
+    raw = _arrays(path, (MANIFEST,), largest=LARGEST_MANIFEST)[MANIFEST]
     try:
         found = json.loads(raw.astype(np.uint8).tobytes().decode())
     except (ValueError, RecursionError) as error:
@@ -70,6 +77,20 @@ def _manifest(path: Path) -> dict[str, Any]:
         told = found.get("format") if isinstance(found, dict) else None
         raise ModelError(f"{path}: expected a plan of format {FORMAT}, got {told!r}")
     return found
+
+
+def require_for(step: StepMap, manifest: Mapping[str, Any], path: Path) -> None:
+    """Raises ModelError where a plan was made for another step map than this, as far as its manifest tells."""
+    for what, own in (("state", step.state_names), ("input", step.input_names)):
+        names = manifest.get(f"{what}_names", own)
+        if list(names) != list(own):
+            raise ModelError(f"{path}: the plan is for {what}s {', '.join(map(str, names))}; this step map has others")
+    if (dt := manifest.get("dt", step.dt)) != step.dt:
+        raise ModelError(f"{path}: the plan is for dt = {dt} s; this step map has {step.dt} s")
+    own_options = getattr(step, "options", {})
+    for name, value in dict(manifest.get("options", {})).items():
+        if own_options.get(name) != value:
+            raise ModelError(f"{path}: the plan is for {name} = {value!r}; this step map has {own_options.get(name)!r}")
 
 
 def event_rows(events: tuple[Any, ...]) -> list[dict[str, Any]]:

@@ -76,6 +76,8 @@ class Problem:
         if self.regulator is None:
             own: Weights | None = getattr(self.cost, "weights", None)
             return own
+        if not isinstance(self.regulator, tuple | list) or len(self.regulator) != 3:
+            raise ModelError(f"regulator: expected Q, R and Qf, got {self.regulator!r}")
         Q, R, Qf = self.regulator
         n, ndx = self.horizon, self.step.ndx
         return Weights(

@@ -143,7 +143,12 @@ def _start(problem: Problem) -> Point:
                 x=error.x,
             ) from error
         trajectory = step.rollout(problem.start, guess.u)
-    return _point(step, cost, trajectory, cost.value(trajectory))
+    value = cost.value(trajectory)
+    if not np.isfinite(value):
+        raise ModelError(
+            f"cost: it is not a finite number along the guess, but {value}; a root, say, may not exist there"
+        )
+    return _point(step, cost, trajectory, value)
 
 
 def _point(step: StepMap, cost: Objective, trajectory: Trajectory, value: float, K: Array | None = None) -> Point:
@@ -285,12 +290,9 @@ def _newton_model(step: StepMap, at: Point) -> Callable[[float], Direction | Non
         found = step.curvature_along(at.trajectory, s[1:])
     else:
         found = step.second_sensitivity_along(at.trajectory, s[1:], e.multipliers)  # type: ignore[attr-defined]
-    bend = found.xx, found.xu, found.uu
     own = Bend() if e.bend is None else e.bend()
-    for curvature, added in zip(bend, own[:3], strict=True):
-        if added is not None:
-            curvature += added
-    model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, bend, e.xu, own.terminal)
+    xx, xu, uu = (M if added is None else M + added for M, added in zip(found[:3], own[:3], strict=True))
+    model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, (xx, xu, uu), e.xu, own.terminal)
 
     def solve(part: float) -> Direction | None:
         status, K, f, _ = recursions().backward(model, part)

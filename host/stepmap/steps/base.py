@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array, rows, vector
+from stepmap.arrays import Array, numbers, rows, vector
 from stepmap.errors import ConvergenceError, ShapeError
 from stepmap.graph.library import Order, Recipe
 from stepmap.steps.kernels.compiled import Kernel, choose
@@ -35,6 +35,10 @@ class KernelStep:
     dt: float
     nu: int
     nc: int
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made with; graphs and libraries are made or found again."""
+        return {k: e for k, e in vars(self).items() if not isinstance(getattr(type(self), k, None), cached_property)}
 
     @cached_property
     def equations(self) -> Equations:
@@ -136,7 +140,7 @@ class KernelStep:
 
         Raises where a step has no solution, unless not ``strict``: then ``failed`` tells.
         """
-        U = np.asarray(U, dtype=float)
+        U = numbers(U, "U")
         many = self.rollout_many(X, U if U.ndim == 1 else U[:, None], strict=strict)
         return Steps(many.x[:, 1], many.multipliers[:, 0], many.steps < 1)
 
@@ -171,8 +175,7 @@ class KernelStep:
         if X.ndim != 2 or U.ndim != 2 or len(X) != len(U):
             raise ShapeError(f"X, U: expected one row per point in both, got shapes {X.shape} and {U.shape}")
         info, after, A, B = self.kernel.linearize_all(self.parameter_values, self._lengths_of(None, 1), X, U, None)
-        if info.status != OK:
-            self._fail(info, X[info.step], U[info.step], f"point {info.step}: ")
+        self._require_all(info, X, U, "point {}: ")
         return after, A, B
 
     # trajectories -----------------------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ class KernelStep:
     def rollout(self, x0: ArrayLike, U: ArrayLike, dt: ArrayLike | None = None) -> Trajectory:
         """N steps from x0 under inputs U (N, nu), in one compiled call; ``dt`` may give each step its length (N)."""
         x0 = vector(x0, self.nx, "x0")
-        U = rows(U, self.nu, "U")
+        U = rows(np.array(U) if isinstance(U, np.ndarray) else U, self.nu, "U")  # the trajectory keeps it
         if U.ndim != 2:
             raise ShapeError(f"U: expected (N, {self.nu}), got shape {U.shape}")
         self._check_lengths(U)
@@ -204,21 +207,19 @@ class KernelStep:
         return Trajectory(reference.t, X, U, multipliers)
 
     def linearize_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> tuple[Array, Array]:
-        """A (N, ndx, ndx) and B (N, ndx, nu) at the points of a trajectory, feasible or not."""
+        """A (N, ndx, ndx) and B (N, ndx, nu) along a trajectory, feasible or not; ``dt`` as of ``rollout``."""
         self._fits(trajectory)
         X, U, wanted = trajectory.x[:-1], trajectory.u, np.ascontiguousarray(trajectory.x[1:])
         lengths = self._lengths_of(dt, len(U))
         info, after, A, B = self.kernel.linearize_all(self.parameter_values, lengths, X, U, wanted)
-        if info.status != OK:
-            self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ")
         # The next states told where to search; where the map gives others, they may have led to a wrong root.
         off = np.abs(after - wanted).max(axis=1, initial=0.0) > 1e-9 * (1.0 + np.abs(wanted).max(axis=1, initial=0.0))
         if off.any():
             chosen = lengths if len(lengths) == 1 else lengths[off]
             found = self.kernel.linearize_all(self.parameter_values, chosen, X[off], U[off], None)
-            if found[0].status != OK:
-                k = int(np.flatnonzero(off)[found[0].step])
-                self._fail(found[0], X[k], U[k], f"step {k} of the trajectory: ")
+            there = found[0]._replace(step=int(np.flatnonzero(off)[found[0].step]))
+            self._require_all(there, X, U, "step {} of the trajectory: ")
             _, _, A[off], B[off] = found
         return A, B
 
@@ -227,8 +228,7 @@ class KernelStep:
         X, U, Z = self._points_of(trajectory, Z)
         lengths = self._lengths_of(dt, len(U))
         info, xx, xu, uu = self.kernel.curvature_all(self.parameter_values, lengths, X, U, Z)
-        if info.status != OK:
-            self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ")
         return Curvature(xx, xu, uu)
 
     def sensitivity_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> Sensitivity:
@@ -237,8 +237,7 @@ class KernelStep:
         X, U = trajectory.x[:-1], trajectory.u
         lengths = self._lengths_of(dt, len(U))
         info, after, forces, Y, M = self.kernel.sensitivity_all(self.parameter_values, lengths, X, U, None)
-        if info.status != OK:
-            self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ")
         n = self.ndx
         return Sensitivity(after, forces, Y[..., :n], Y[..., n:-1], Y[..., -1], M[..., :n], M[..., n:-1], M[..., -1])
 
@@ -252,8 +251,7 @@ class KernelStep:
             raise ShapeError(f"M: expected {(len(U), self.nc)}, got {weights.shape}")
         lengths = self._lengths_of(dt, len(U))
         info, H = self.kernel.second_sensitivity_all(self.parameter_values, lengths, X, U, Z, weights)
-        if info.status != OK:
-            self._fail(info, X[info.step], U[info.step], f"step {info.step} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ")
         return second_parts(H, self.ndx)
 
     # checks -----------------------------------------------------------------------------------------------------
@@ -273,7 +271,8 @@ class KernelStep:
         """Lengths of n steps as the kernel takes them: one for all, or one per step."""
         if dt is None:
             return self._own_length
-        lengths = rows(np.atleast_1d(np.asarray(dt, dtype=float)), np.size(dt), "dt")
+        lengths = numbers(dt, "dt")
+        lengths = rows(lengths, lengths.shape[-1], "dt")
         if lengths.shape not in ((1,), (n,)):
             raise ShapeError(f"dt: expected one length, or {n}, one per step, got shape {lengths.shape}")
         if not (lengths > 0).all():
@@ -312,6 +311,11 @@ class KernelStep:
     def _require(self, info: Info, x: Array, u: Array) -> None:
         if info.status != OK:
             self._fail(info, x, u)
+
+    def _require_all(self, info: Info, X: Array, U: Array, where: str) -> None:
+        """Raises with the point that failed, whose number goes into ``where``."""
+        if info.status != OK:
+            self._fail(info, X[info.step], U[info.step], where.format(info.step))
 
     def _lost(self, info: Info, X: Array, U: Array, what: str, k: int) -> NoReturn:
         """A simulation from finite arguments ended early: what is not finite in it grew without bound."""

@@ -43,9 +43,7 @@ class EulerLayout(MechanicalLayout):
         super().__init__(system, pose_entries(system) | rates)
 
     def hold(self, x: ArrayLike, forces: ArrayLike | None = None) -> Array:
-        rate = np.zeros((*np.shape(x)[:-1], self.nk))
-        given = np.zeros(self.forces) if forces is None else np.asarray(forces, dtype=float)
-        return np.concatenate([np.broadcast_to(given, (*rate.shape[:-1], self.forces)), rate], axis=-1)
+        return self._with_forces(np.zeros((*np.shape(x)[:-1], self.nk)), forces)
 
     def momentum(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
         out: Array = np.asarray(velocity, dtype=float)[..., : self.nd]

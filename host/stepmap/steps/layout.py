@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array
+from stepmap.arrays import Array, rows
 from stepmap.errors import ModelError
 from stepmap.mechanics.system import System
 
@@ -116,13 +116,18 @@ class MechanicalLayout(Layout):
         out: Array = np.asarray(x, dtype=float)[..., : self.nd + self.nk]
         return out
 
+    def _with_forces(self, held: Array, forces: ArrayLike | None) -> Array:
+        """Inputs (..., nu): forces, zero where not given, and what holds the kinematic coordinates (..., nk)."""
+        given = np.zeros(self.forces) if forces is None else rows(forces, self.forces, "forces")
+        return np.concatenate([np.broadcast_to(given, (*held.shape[:-1], self.forces)), held], axis=-1)
+
     def momentum(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
         """What x stores of a velocity v̄ of the step that ended at q̄, dynamic part, for one or many, (..., nd)."""
         raise NotImplementedError
 
     def state(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
         """x (..., nx) of the pose that the last step reached with a velocity."""
-        q, v = np.asarray(pose, dtype=float), np.asarray(velocity, dtype=float)
+        q, v = rows(pose, self.nd + self.nk, "pose"), rows(velocity, self.nd + self.nk, "velocity")
         return np.concatenate([q, self.momentum(q, v), v[..., self.nd :]], axis=-1)
 
 

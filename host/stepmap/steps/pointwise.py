@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array
-from stepmap.errors import ModelError
+from stepmap.arrays import Array, rows, vector
+from stepmap.errors import ModelError, ShapeError
 from stepmap.steps.layout import Layout
 from stepmap.steps.protocol import Curvature, Linearization, StepMap, StepResult, Trajectory
 
@@ -54,15 +54,16 @@ class PointwiseStep:
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Trajectory:
         """N steps from x0 under inputs U (N, nu)."""
-        inputs = np.asarray(U, dtype=float)
-        start = np.asarray(x0, dtype=float)
+        inputs, start = rows(U, self.nu, "U"), vector(x0, self.nx, "x0")
         nowhere = Trajectory(self.dt * np.arange(len(inputs) + 1), np.tile(start, (len(inputs) + 1, 1)), inputs)
         return self.follow(start, nowhere, np.zeros((len(inputs), self.nu, self.ndx)))
 
     def follow(self, x0: ArrayLike, reference: Trajectory, gains: ArrayLike) -> Trajectory:
         """The projection operator: from x0 under u = ū − K (x − x̄) along a reference."""
-        K = np.asarray(gains, dtype=float)
-        states, inputs = [np.asarray(x0, dtype=float)], []
+        K = rows(gains, self.ndx, "gains")
+        if K.shape != (reference.steps, self.nu, self.ndx):
+            raise ShapeError(f"gains: expected {(reference.steps, self.nu, self.ndx)}, got {K.shape}")
+        states, inputs = [vector(x0, self.nx, "x0")], []
         results: list[StepResult] = []
         for k in range(reference.steps):
             inputs.append(reference.u[k] - K[k] @ self.layout.difference(reference.x[k], states[k]))
@@ -70,12 +71,16 @@ class PointwiseStep:
             states.append(results[k].x)
         events = tuple(event for result in results for event in result.events)
         modes = tuple(result.modes for result in results) if any(result.modes for result in results) else ()
-        forces = np.array([result.multipliers for result in results]).reshape(reference.steps, -1)
-        return Trajectory(reference.t, np.array(states), np.array(inputs), forces, events, modes)
+        forces = np.array([result.multipliers for result in results]) if results else np.zeros((0, 0))
+        taken = np.array(inputs).reshape(reference.steps, self.nu)
+        return Trajectory(reference.t, np.array(states), taken, forces, events, modes)
 
     def linearize_many(self, X: ArrayLike, U: ArrayLike) -> tuple[Array, Array, Array]:
         """Next states, A and B at n unrelated points."""
-        found = [self.linearize(x, u) for x, u in zip(np.asarray(X), np.asarray(U), strict=True)]
+        X, U = rows(X, self.nx, "X"), rows(U, self.nu, "U")
+        if X.ndim != 2 or U.ndim != 2 or len(X) != len(U):
+            raise ShapeError(f"X, U: expected one row per point in both, got shapes {X.shape} and {U.shape}")
+        found = [self.linearize(x, u) for x, u in zip(X, U, strict=True)]
         shapes = (self.nx,), (self.ndx, self.ndx), (self.ndx, self.nu)
         after, A, B = (np.array([at[i] for at in found]).reshape(-1, *shapes[i]) for i in range(3))
         return after, A, B
@@ -87,9 +92,13 @@ class PointwiseStep:
 
     def curvature_along(self, trajectory: Trajectory, Z: ArrayLike) -> Curvature:
         """Z_kᵀ D²f at the points of a trajectory."""
-        points = zip(trajectory.x[:-1], trajectory.u, np.asarray(Z), strict=True)
+        weights, n, ndx, nu = rows(Z, self.ndx, "Z"), trajectory.steps, self.ndx, self.nu
+        if weights.shape != (n, ndx):
+            raise ShapeError(f"Z: expected {(n, ndx)}, got {weights.shape}")
+        points = zip(trajectory.x[:-1], trajectory.u, weights, strict=True)
         found = [self.curvature(x, u, z) for x, u, z in points]
-        return Curvature(*(np.array([at[i] for at in found]) for i in range(3)))
+        shapes = (n, ndx, ndx), (n, ndx, nu), (n, nu, nu)
+        return Curvature(*(np.array([at[i] for at in found]).reshape(shape) for i, shape in enumerate(shapes)))
 
 
 class _Wrapped(PointwiseStep):

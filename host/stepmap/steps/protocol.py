@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array
+from stepmap.arrays import Array, numbers
 from stepmap.errors import ShapeError
 from stepmap.steps.layout import Layout
 
@@ -97,8 +96,9 @@ class Trajectory:
     modes: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("t", "x", "u"):
-            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=float))
+        for name in ("t", "x", "u", "multipliers"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, numbers(given, f"Trajectory: {name}"))
         if self.t.ndim != 1 or self.x.ndim != 2 or self.u.ndim != 2:
             raise ShapeError(
                 "Trajectory: expected t (N+1), x (N+1, nx), u (N, nu), "
@@ -108,6 +108,9 @@ class Trajectory:
             raise ShapeError(
                 f"Trajectory: N+1 times and states go with N inputs, got {len(self.t)}, {len(self.x)} and {len(self.u)}"
             )
+        forces = self.multipliers
+        if forces is not None and (forces.ndim != 2 or len(forces) != len(self.u)):
+            raise ShapeError(f"Trajectory: expected multipliers ({len(self.u)}, nc), got {forces.shape}")
 
     @property
     def steps(self) -> int:

@@ -53,15 +53,14 @@ class MidpointLayout(MechanicalLayout):
         self._step = step
 
     def hold(self, x: ArrayLike, forces: ArrayLike | None = None) -> Array:
-        rho = np.asarray(x, dtype=float)[..., self["rho"]]
-        given = np.zeros(self.forces) if forces is None else np.asarray(forces, dtype=float)
-        return np.concatenate([np.broadcast_to(given, (*rho.shape[:-1], self.forces)), rho], axis=-1)
+        return self._with_forces(np.asarray(x, dtype=float)[..., self["rho"]], forces)
 
     def momentum(self, pose: ArrayLike, velocity: ArrayLike, forces: ArrayLike | None = None) -> Array:
         """The discrete Legendre transform D2 Ld(q̄ − dt v̄, q̄), and what held forces add to it, (..., nd)."""
         step = self._step
-        q, v = np.broadcast_arrays(np.asarray(pose, dtype=float), np.asarray(velocity, dtype=float))
-        given = np.zeros(self.forces) if forces is None else np.asarray(forces, dtype=float)
+        nq = self.nd + self.nk
+        q, v = np.broadcast_arrays(rows(pose, nq, "pose"), rows(velocity, nq, "velocity"))
+        given = np.zeros(self.forces) if forces is None else vector(forces, self.forces, "forces")
         flat = (q - step.dt / 2 * v).reshape(-1, q.shape[-1]).T
         u, par = (np.tile(values[:, None], flat.shape[1]) for values in (given, step.system.parameter_values))
         lq, lv, force = map(np.asarray, step.functions.first.casadi(flat, v.reshape(flat.T.shape).T, u, par))

@@ -101,7 +101,7 @@ def stepmap_map(bench: Bench, scalar: Scalar, folder: Path) -> Kit:
     machine.load(range(len(program.fields)), made.recording.snapshots)
     for number in range(len(program.blocks)):
         machine.run(number)
-    formats = assign(program, measure(program, [replace(made.recording, machine=machine)]), 32)
+    formats = assign(program, measure(program, [replace(made.recording, magnitudes=machine.magnitudes())]), 32)
     return _stepmap(bench, "map", program, formats, scalar, Form.STRAIGHT, folder, bench.middle)
 
 

@@ -68,7 +68,7 @@ static int solve(workspace *s, const arguments *a, double *info) {
   const double *const first[] = {a->x, a->u, &a->dt, a->par};
   const double *const in[] = {a->x, a->u, s->z, &a->dt, a->par};
   double *const start[] = {s->start}, *const out[] = {s->G, s->Gz};
-  double before = INFINITY, dz[AT_LEAST_ONE(NZ)];
+  double dz[AT_LEAST_ONE(NZ)];
   info[0] = info[1] = 0.0;
   if (!all_finite(a->x, NX) || !all_finite(a->u, NV)) {
     return SM_NOT_FINITE;
@@ -101,10 +101,9 @@ static int solve(workspace *s, const arguments *a, double *info) {
     for (int i = 0; i < NZ; i++) {
       s->z[i] += dz[i];
     }
-    if (LINEAR || size <= 1e-9 || (size <= 1e-11 && size >= 0.5 * before)) {
+    if (LINEAR || size <= 1e-9) { /* the next would be its square */
       return SM_OK;
     }
-    before = size;
   }
   return SM_DIVERGED;
 }

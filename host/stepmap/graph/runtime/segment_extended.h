@@ -51,7 +51,7 @@ static void write_sensitivity(const workspace *s, const arguments *a, double *Y,
   }
 }
 
-/* The part of the multipliers mu that belongs to the weights nu of the constraint forces; what solve_adjoint adds to. */
+/* The part of the multipliers mu that belongs to the weights nu of the constraint forces; what `adjoint` begins with. */
 static void seed_forces(const workspace *s, double dt, const double *nu, double *seed) {
   for (int c = 0; c < NC; c++) {
     seed[c] = nu[c] * s->pull[c] / dt;

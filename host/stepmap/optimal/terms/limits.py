@@ -32,16 +32,18 @@ class Limits:
 
     def on(self, step: StepMap) -> BoundTerm:
         if isinstance(self.bounds, Mapping):
-            limits = [self._named(step, name, *pair) for name, pair in self.bounds.items()]
+            limits = [self._named(step, name, pair) for name, pair in self.bounds.items()]
         else:
             limits = list(self.bounds)
+            if not all(isinstance(limit, SoftLimit) for limit in limits):
+                raise ModelError(f"bounds: expected (low, high) by name, or SoftLimits, got {self.bounds!r}")
         for limit in limits:
             size = step.nu if limit.of_input else step.nx
             if not 0 <= limit.index < size:
                 raise ModelError(f"SoftLimit: index {limit.index} is outside 0 … {size - 1}")
         return _Bound(step, limits)
 
-    def _named(self, step: StepMap, name: str, low: float | None, high: float | None) -> SoftLimit:
+    def _named(self, step: StepMap, name: str, pair: tuple[float | None, float | None]) -> SoftLimit:
         states, inputs = list(step.layout.names), list(step.input_names)
         if name not in states and name not in inputs:
             near = did_you_mean(name, [*states, *inputs])
@@ -49,8 +51,13 @@ class Limits:
                 f"bounds: no state or input is called {name!r}; {near}there are {', '.join(states + inputs)}"
             )
         index = states.index(name) if name in states else inputs.index(name)
-        bounds = -np.inf if low is None else low, np.inf if high is None else high
-        return SoftLimit(index, *bounds, weight=self.weight, of_input=name not in states)
+        try:
+            low, high = (
+                none if bound is None else float(bound) for bound, none in zip(pair, (-np.inf, np.inf), strict=True)
+            )
+        except (TypeError, ValueError):
+            raise ModelError(f"bounds: expected (low, high) of {name}, got {pair!r}") from None
+        return SoftLimit(index, low, high, weight=self.weight, of_input=name not in states)
 
 
 class _Bound:

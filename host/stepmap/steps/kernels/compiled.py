@@ -77,7 +77,7 @@ def say_once() -> None:
     """Warns that there is no compiler, once per process."""
     warnings.warn(
         f"no C compiler found: models run through CasADi's evaluator, some hundred times slower. {compiler.REMEDY}",
-        stacklevel=6,
+        stacklevel=8,  # who called discretize
     )
 
 

@@ -37,7 +37,7 @@ class ImplicitKernel(Loops):
         z = call(self.e.start, x, u, dt, par)[0][:, 0]
         if not len(z):
             return Info(OK, 0, 0.0), z
-        before = residual = np.inf
+        residual = np.inf
         first = slice(self.e.decisive)
         for iteration in range(1, MAX_ITERATIONS + 1):
             G, matrix = call(self.e.newton, x, u, z, dt, par)
@@ -50,9 +50,8 @@ class ImplicitKernel(Loops):
             if not np.isfinite(size):
                 return Info(SINGULAR if self.e.linear else DIVERGED, iteration, residual), z
             z = z + dz
-            if self.e.linear or size <= 1e-9 or (size <= 1e-11 and size >= 0.5 * before):
+            if self.e.linear or size <= 1e-9:  # the next would be its square
                 return Info(OK, iteration, residual), z
-            before = size
         return Info(DIVERGED, MAX_ITERATIONS, residual), z
 
     def step(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array]:
