@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stepmap.arrays import Array
 from stepmap_codegen import Controller, Role, encode
 from stepmap_codegen.emit.motors import delay_samples
 from stepmap_codegen.model.integer_single import SingleRunMachine
@@ -32,14 +33,19 @@ class ReferenceLoop:
             min(round(self._max_step(k) * 2.0 ** self.formats.fields[i]), 2**31 - 1)
             for k, i in enumerate(self.commands)
         ]
-        self.applied = [self._first(i) for i in self.commands]
+        self.applied = self._first_commands()
         self.input_history = [
             list(self.applied) for _ in range(delay_samples(controller.sensor_delay, self.program.period))
         ]
         self.tick = 0
 
-    def step(self, valid: int, raw: Sequence[int], *, follow: bool, running: bool) -> tuple[list[int], list[int], int]:
-        """(estimate, command, accepted channels) after one tick with the raw values of a measurement."""
+    def step(
+        self, valid: int, raw: Sequence[int], *, follow: bool, running: bool, hold: bool = False
+    ) -> tuple[list[int], list[int], int]:
+        """(estimate, command, accepted channels) after one tick with the raw values of a measurement.
+
+        ``follow``: commands follow the schedule; ``running``: ticks advance it; ``hold``: armed, forces hold the start.
+        """
         machine, program = self.machine, self.program
         self._load(self.channels, raw)
         accepted = 0
@@ -50,13 +56,18 @@ class ReferenceLoop:
             elif block.role is BlockRole.PROJECTION:
                 machine.run(number)
         estimate = [machine.fields[i] for i in self.states]
+        hold = hold and not running
         if running:
-            self._state_feedback()
+            rows = self.controller.schedule.rows
+            self._state_feedback(rows[min(self.tick + len(self.input_history), len(rows) - 1)])
             self.tick += 1
+        elif hold and self.forces:
+            self._state_feedback(self.hold_row)
         for k, i in enumerate(self.commands):
-            if follow:
+            force = program.fields[i].moves is None
+            if follow or (hold and force):
                 self.applied[k] = self._limited(k, machine.fields[i])
-            elif program.fields[i].moves is None:
+            elif force:
                 self.applied[k] = 0
         self.input_history.append(list(self.applied))
         self._predict(self.input_history.pop(0))
@@ -66,13 +77,24 @@ class ReferenceLoop:
         """Runs the update of a channel; False where the gate rejected it."""
         return self.machine.run(number)
 
-    def _state_feedback(self) -> None:
+    @property
+    def forces(self) -> list[int]:
+        """Commands that are forces, by their place among the commands."""
+        return [k for k, i in enumerate(self.commands) if self.program.fields[i].moves is None]
+
+    @property
+    def hold_row(self) -> Array:
+        """The row of the schedule from arming to run; the first one where it has none of its own."""
+        schedule = self.controller.schedule
+        return schedule.rows[0] if schedule.hold is None else schedule.hold
+
+    def _state_feedback(self, row: Array) -> None:
         """State feedback from the state predicted with the commands that were input_history since the sample."""
-        fields, rows = self.machine.fields, self.controller.schedule.rows
+        fields = self.machine.fields
         before = list(fields)
         for command in self.input_history:
             self._predict(command)
-        self._load(self.schedule, [int(v) for v in rows[min(self.tick + len(self.input_history), len(rows) - 1)]])
+        self._load(self.schedule, [int(v) for v in row])
         self.machine.run(self.feedback)
         wanted = [fields[i] for i in self.commands]
         fields[:] = before
@@ -100,8 +122,21 @@ class ReferenceLoop:
     def _raw(self, field: int, value: float | None) -> int:
         return int(encode(np.array([value or 0.0]), [self.formats.fields[field]], 32)[0])
 
-    def _first(self, field: int) -> int:
-        """Kinematic commands begin at the estimate."""
+    def _first_commands(self) -> list[int]:
+        """Commands as of arming: kinematic ones are where the estimate is, forces those that hold the start."""
+        made = [self._position(i) for i in self.commands]
+        if self.forces:
+            before = list(self.machine.fields)
+            self._load(self.schedule, [int(v) for v in self.hold_row])
+            self.machine.run(self.feedback)
+            self.applied = [0] * len(made)
+            for k in self.forces:
+                made[k] = self._limited(k, self.machine.fields[self.commands[k]])
+            self.machine.fields[:] = before
+        return made
+
+    def _position(self, field: int) -> int:
+        """The estimate of the state that a kinematic command sets, in the command's format; 0 for a force."""
         moves = self.program.fields[field].moves
         if moves is None:
             return 0

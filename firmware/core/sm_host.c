@@ -68,7 +68,7 @@ static sm_reason refusal_of(const sm_loop *l, sm_event event, unsigned options) 
 /* Hands a command to the supervisor and does what follows from the new state. */
 static void command_supervisor(sm_loop *l, sm_event_kind kind, unsigned options, mavlink_command_ack_t *answer) {
   sm_supervisor *s = &l->supervisor;
-  const sm_event event = {.kind = kind, .ready = l->selection.is_valid};
+  const sm_event event = {.kind = kind, .ready = l->selection.is_valid, .feedback = sm_numbers_has_forces()};
   const sm_reason refusal = refusal_of(l, event, options);
   if (refusal != SM_REASON_NONE) {
     s->refused += 1U;
@@ -92,6 +92,7 @@ static void command_supervisor(sm_loop *l, sm_event_kind kind, unsigned options,
     sm_tick_start_run(l);
   } else if (before != s->state && s->state == SM_STATE_CALIBRATING) {
     sm_axes_calibration_start(l);
+    l->timing.next_us = sm_clock_now_us(&l->clock);
   }
   answer->reason = (uint8_t)s->reason;
   sm_axes_apply_supervisor(l);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Offsets in the head of a blob, as sm_schedule.h lists them. */
-enum { AT_VERSION = 4, AT_HEAD = 6, AT_COUNT = 16, AT_ENTRIES = 20, AT_SCALAR = 22, AT_PERIOD = 24 };
+enum { AT_VERSION = 4, AT_HEAD = 6, AT_COUNT = 16, AT_ENTRIES = 20, AT_SCALAR = 22, AT_PERIOD = 24, AT_HOLDS = 28 };
 
 #define VERSION 1U
 #define CRC_BYTES 4U     /* at the end */
@@ -51,8 +51,9 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
     return SM_SCHEDULE_SHAPE;
   }
   const uint32_t head = padded(SM_SCHEDULE_HEAD + entries);
-  if (read_le(blob + AT_HEAD, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes ||
-      size != padded(head + count * row_bytes + CRC_BYTES)) {
+  const uint32_t holds = read_le(blob + AT_HOLDS, 4);
+  if (read_le(blob + AT_HEAD, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes || holds > 1U ||
+      size != padded(head + (count + holds) * row_bytes + CRC_BYTES)) {
     return SM_SCHEDULE_SIZE;
   }
   if (sm_crc32(0, blob, size - CRC_BYTES) != read_le(blob + size - CRC_BYTES, CRC_BYTES)) {
@@ -61,10 +62,15 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
   s->rows = blob + head;
   s->count = count;
   s->row_bytes = row_bytes;
+  s->has_hold = holds != 0U;
   return 0;
 }
 
 void sm_schedule_row(const sm_schedule *s, uint32_t k, void *row) {
   const uint32_t last = s->count - 1U;
   memcpy(row, s->rows + (size_t)(k < last ? k : last) * s->row_bytes, s->row_bytes);
+}
+
+void sm_schedule_hold(const sm_schedule *s, void *row) {
+  memcpy(row, s->rows + (s->has_hold ? (size_t)s->count * s->row_bytes : 0U), s->row_bytes);
 }

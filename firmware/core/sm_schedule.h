@@ -9,9 +9,9 @@
  *  22  1  scalar: 0 int32_t, 1 float, 2 double
  *  23  1  word length in bits
  *  24  4  period in microseconds
- *  28  4  0
+ *  28  4  1 where a row that holds the start follows those of the ticks, else 0
  *  32  n  fraction bits of each entry, then zeros up to a multiple of 8
- *         rows, one after another; zeros
+ *         rows, one after another, then the one that holds the start; zeros
  *  -4  4  CRC-32 of all before; the size is a multiple of 8
  *
  * Numbers are little endian, as all supported chips are. The blob must be aligned to four bytes (eight for double) and
@@ -19,6 +19,7 @@
 #ifndef SM_SCHEDULE_H
 #define SM_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,7 @@ typedef struct {
   const uint8_t *rows; /* the first row, inside of the blob */
   uint32_t count;      /* rows, at least 1 */
   uint32_t row_bytes;  /* bytes per row */
+  bool has_hold;       /* a row that holds the start follows them */
 } sm_schedule;
 
 /* What the controller expects of a schedule. */
@@ -62,6 +64,9 @@ __attribute__((warn_unused_result)) int sm_schedule_open(sm_schedule *s, const u
 
 /* Copies schedule entry k, row_bytes, to `row`; after the last one the last one again. */
 void sm_schedule_row(const sm_schedule *s, uint32_t k, void *row);
+
+/* Copies the row that holds the start, row_bytes, to `row`; where there is none, schedule entry 0. */
+void sm_schedule_hold(const sm_schedule *s, void *row);
 
 /* Returns the CRC-32 (polynomial 0xEDB88320, as in Ethernet and zip) of `size` bytes that follow others whose CRC-32 is
  * `crc`; 0 for the first. */

@@ -27,6 +27,9 @@ static bool elapsed(const sm_supervisor *s, uint32_t since_us, uint32_t time_us)
 
 static bool is_moving(const sm_supervisor *s) { return s->state == SM_STATE_RUNNING || s->state == SM_STATE_HOLDING; }
 
+/* Whether forces hold the start: as while moving, they are as good as the estimate. */
+static bool is_held_by_feedback(const sm_supervisor *s) { return s->state == SM_STATE_ARMED && s->feedback; }
+
 static void ramp_until(sm_supervisor *s, uint32_t end_us) {
   s->ramping = true;
   s->ramp_end_us = end_us;
@@ -69,6 +72,9 @@ static void check_timeouts(sm_supervisor *s) {
       enter_state(s, SM_STATE_HOLDING, SM_REASON_NO_MEASUREMENT);
     }
   }
+  if (is_held_by_feedback(s) && !s->fresh && elapsed(s, s->entered_us, c->hold_us)) {
+    enter_state(s, SM_STATE_IDLE, SM_REASON_NO_MEASUREMENT);
+  }
   if (s->state == SM_STATE_HOLDING && elapsed(s, s->valid_us, c->hold_us + c->stop_us)) {
     enter_state(s, SM_STATE_STOPPED, SM_REASON_HOLD_EXPIRED);
   }
@@ -105,7 +111,7 @@ static sm_reason divergence(const sm_supervisor *s) {
 
 static void stop_if_diverged(sm_supervisor *s) {
   const sm_reason reason = divergence(s);
-  if (is_moving(s) && reason != SM_REASON_NONE) {
+  if ((is_moving(s) || is_held_by_feedback(s)) && reason != SM_REASON_NONE) {
     stop_gently(s, reason);
   }
 }
@@ -121,7 +127,7 @@ static void on_calibrate(sm_supervisor *s) {
 
 static bool needs_calibration(const sm_supervisor *s) { return s->config->calibration_required && !s->calibrated; }
 
-static void on_arm(sm_supervisor *s, bool ready) {
+static void on_arm(sm_supervisor *s, bool ready, bool feedback) {
   if (s->state == SM_STATE_ARMED) {
     return;
   }
@@ -132,6 +138,7 @@ static void on_arm(sm_supervisor *s, bool ready) {
   } else if (!ready) {
     refuse(s, SM_REASON_NO_SCHEDULE);
   } else {
+    s->feedback = feedback;
     begin_state(s, SM_STATE_ARMED, SM_REASON_ARM_COMMAND);
   }
 }
@@ -232,7 +239,7 @@ static void on_overrun(sm_supervisor *s) {
   s->overruns += 1U;
   s->overrun_consecutive += 1U;
   s->overrun_at_us = s->now_us;
-  if (is_moving(s) && s->overrun_consecutive >= s->config->overrun_limit) {
+  if ((is_moving(s) || is_held_by_feedback(s)) && s->overrun_consecutive >= s->config->overrun_limit) {
     stop_gently(s, SM_REASON_OVERRUN);
   }
 }
@@ -273,7 +280,7 @@ sm_state sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event event)
     on_calibrate(s);
     break;
   case SM_EVENT_ARM:
-    on_arm(s, event.ready);
+    on_arm(s, event.ready, event.feedback);
     break;
   case SM_EVENT_RUN:
     on_run(s);
@@ -328,7 +335,7 @@ static sm_motion motion(const sm_supervisor *s) {
   if (s->state == SM_STATE_HOLDING || s->state == SM_STATE_STOPPED) {
     return s->ramping ? SM_MOTION_RAMP : SM_MOTION_HOLD;
   }
-  return s->state == SM_STATE_ARMED ? SM_MOTION_HOLD : SM_MOTION_OFF;
+  return s->state == SM_STATE_ARMED ? SM_MOTION_START : SM_MOTION_OFF;
 }
 
 sm_supervisor_output sm_supervisor_allowed(const sm_supervisor *s) {

@@ -29,7 +29,7 @@ typedef enum {
   SM_STATE_BOOT = 0,        /* self-test; motors off */
   SM_STATE_IDLE = 1,        /* motors off; the only state that takes uploads */
   SM_STATE_CALIBRATING = 2, /* finds the zero of the encoders; motors off */
-  SM_STATE_ARMED = 3,       /* motors on, holding their position */
+  SM_STATE_ARMED = 3,       /* motors on, holding the start */
   SM_STATE_RUNNING = 4,     /* follows the state feedback */
   SM_STATE_HOLDING = 5,     /* no valid measurement: ramps to a stop, runs again when one comes in time */
   SM_STATE_STOPPED = 6,     /* motors on, holding their position */
@@ -72,7 +72,7 @@ typedef enum {
   SM_EVENT_BOOTED,             /* the self-test passed */
   SM_EVENT_SELF_TEST_FAILED,   /* it did not */
   SM_EVENT_CALIBRATE,          /* command */
-  SM_EVENT_ARM,                /* command; ready */
+  SM_EVENT_ARM,                /* command; ready, feedback */
   SM_EVENT_RUN,                /* command */
   SM_EVENT_STOP,               /* command */
   SM_EVENT_RESET,              /* command */
@@ -100,6 +100,7 @@ typedef struct {
   uint32_t nis;            /* normalized innovation squared, mean over the accepted channels, Q8: 256 is expected */
   uint32_t variance_ratio; /* largest ratio of a variance to its limit, Q8: more than 256 is divergence */
   bool ready;              /* a verified schedule for this model is there */
+  bool feedback;           /* forces hold the start by state feedback: measurements must come, and be plausible */
 } sm_event;
 
 typedef struct {
@@ -151,6 +152,7 @@ typedef struct {
   uint32_t gated_consecutive;   /* consecutive measurements with a gated channel */
   uint32_t overrun_consecutive; /* consecutive overruns */
   uint32_t late_consecutive;    /* consecutive late motor loop steps */
+  bool feedback;                /* of the last arm command: forces hold the start while armed */
   bool self_test_passed;        /* without it a reset leads back to boot */
   bool calibrated;              /* the zero of the encoders is known */
   bool has_sequence;            /* a measurement came since calibration or arming began */
@@ -160,10 +162,11 @@ typedef struct {
 } sm_supervisor;
 
 typedef enum {
-  SM_MOTION_OFF = 0,   /* motors without power */
-  SM_MOTION_HOLD = 1,  /* power on, the target stands still */
-  SM_MOTION_RAMP = 2,  /* the target comes to a standstill within ramp_left_us; commands are frozen */
-  SM_MOTION_FOLLOW = 3 /* the target follows the state feedback */
+  SM_MOTION_OFF = 0,    /* motors without power */
+  SM_MOTION_HOLD = 1,   /* power on, the target stands still */
+  SM_MOTION_RAMP = 2,   /* the target comes to a standstill within ramp_left_us; commands are frozen */
+  SM_MOTION_FOLLOW = 3, /* the target follows the state feedback */
+  SM_MOTION_START = 4   /* power on, the start is held: targets stand still, forces follow the state feedback */
 } sm_motion;
 
 /* What may be done now. */

@@ -48,6 +48,15 @@ static void copy_commands(sm_real *to, const sm_real *from) {
   }
 }
 
+/* Copies schedule entry k; before the run, the row that holds the start. */
+static void copy_row(const sm_loop *l, uint32_t k, sm_real *row) {
+  if (l->control.is_running) {
+    sm_schedule_row(&l->selection.schedule, k, row);
+  } else {
+    sm_schedule_hold(&l->selection.schedule, row);
+  }
+}
+
 #if SM_DELAY_SAMPLES > 0
 /* Measurements are SM_DELAY_SAMPLES periods old when they come: the feedback acts on the state that the commands
  * since then will have led to, and the filter goes on with the oldest of these. */
@@ -59,7 +68,7 @@ static void state_feedback(sm_loop *l) {
     sm_predict(&k->predicted);
     sm_axes_step(l);
   }
-  sm_schedule_row(&l->selection.schedule, k->tick + SM_DELAY_SAMPLES, k->predicted.row);
+  copy_row(l, k->tick + SM_DELAY_SAMPLES, k->predicted.row);
   sm_state_feedback(&k->predicted);
   copy_commands(k->controller.u, k->predicted.u);
 }
@@ -74,7 +83,7 @@ static void apply_input(sm_tick_control *k) {
 }
 #else
 static void state_feedback(sm_loop *l) {
-  sm_schedule_row(&l->selection.schedule, l->control.tick, l->control.controller.row);
+  copy_row(l, l->control.tick, l->control.controller.row);
   sm_state_feedback(&l->control.controller);
 }
 
@@ -82,26 +91,29 @@ static void state_feedback(sm_loop *l) {
 static void apply_input(sm_tick_control *k) { copy_commands(k->controller.u, k->applied); }
 #endif
 
-/* Commands from the state feedback, where the supervisor allows motion, within their limits. Motors get them late_us
- * (µs) after the instant they belong to. */
+/* Commands from the state feedback, where the supervisor allows motion, within their limits; while the start is held
+ * those of forces alone. Motors get them late_us (µs) after the instant they belong to. */
 static void command_motors(sm_loop *l, int32_t late_us) {
   sm_tick_control *k = &l->control;
-  const bool follow = sm_supervisor_allowed(&l->supervisor).motion == SM_MOTION_FOLLOW;
-  if (k->is_running) {
+  const sm_motion motion = sm_supervisor_allowed(&l->supervisor).motion;
+  const bool follow = motion == SM_MOTION_FOLLOW;
+  const bool holds_start = sm_numbers_has_forces() && motion == SM_MOTION_START;
+  if (k->is_running || holds_start) {
     state_feedback(l);
-    if (k->tick + 1U == l->selection.schedule.count) {
-      sm_loop_event(l, SM_EVENT_SCHEDULE_END);
-    }
+  }
+  if (k->is_running && k->tick + 1U == l->selection.schedule.count) {
+    sm_loop_event(l, SM_EVENT_SCHEDULE_END);
   }
   const uint32_t before = k->limited;
   for (unsigned i = 0; i < SM_AXES; i++) {
-    if (follow) {
+    const bool is_position = sm_numbers_is_position(i);
+    if (follow || (holds_start && !is_position)) {
       k->applied[i] = sm_numbers_limit_command(i, k->controller.u[i], k->applied[i], &k->limited);
-      if (sm_numbers_is_position(i)) {
-        sm_motor_command(&l->axes.motors[i], &sm_axes_config[i], sm_numbers_as_motor(i, k->applied[i]), late_us);
-      }
-    } else if (!sm_numbers_is_position(i)) {
+    } else if (!is_position) {
       k->applied[i] = 0;
+    }
+    if (follow && is_position) {
+      sm_motor_command(&l->axes.motors[i], &sm_axes_config[i], sm_numbers_as_motor(i, k->applied[i]), late_us);
     }
   }
   apply_input(k);
@@ -156,17 +168,48 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_u
   }
 }
 
-void sm_tick_run_missed(sm_loop *l) {
+#if SM_MEASURE_ENCODERS
+#define DUE_AFTER_US (-1) /* past its sample time */
+
+static bool has_due_ticks(const sm_loop *l) {
+  const bool has_counts = !l->axes.is_virtual || l->axes.has_virtual_stamp;
+  return has_counts && (l->timing.is_ticking || l->supervisor.state == SM_STATE_CALIBRATING);
+}
+
+/* A tick of its own: with what the encoders show. */
+static void run_due_tick(sm_loop *l) {
+  if (l->supervisor.state == SM_STATE_CALIBRATING) {
+    sm_axes_calibration_look(l);
+    return;
+  }
+  sm_axes_measure(l);
+  l->control.sequence++;
+  const uint32_t begin_us = port_micros();
+  sm_report_measurement(l);
+  tick(l, CHANNELS, begin_us, 0, 0);
+}
+#else
+#define DUE_AFTER_US HALF_PERIOD_US /* past its sample time; then no measurement will come for it */
+
+static bool has_due_ticks(const sm_loop *l) { return l->timing.is_ticking; }
+
+/* A tick without a measurement. */
+static void run_due_tick(sm_loop *l) {
+  l->timing.missed++;
+  tick(l, 0, port_micros(), DELAY_US, 0);
+}
+#endif
+
+void sm_tick_run_due(sm_loop *l) {
   sm_tick_timing *t = &l->timing;
   const unsigned most = l->clock.is_virtual ? MISSED_MAX : 1U;
-  for (unsigned k = 0; k < most && t->is_ticking; k++) {
-    if ((int32_t)(sm_clock_now_us(&l->clock) - t->next_us) <= HALF_PERIOD_US) {
+  for (unsigned k = 0; k < most && has_due_ticks(l); k++) {
+    if ((int32_t)(sm_clock_now_us(&l->clock) - t->next_us) <= DUE_AFTER_US) {
       break;
     }
     port_watchdog_feed();
     t->next_us += SM_PERIOD_US;
-    t->missed++;
-    tick(l, 0, port_micros(), DELAY_US, 0);
+    run_due_tick(l);
   }
   const int32_t behind_us = (int32_t)(sm_clock_now_us(&l->clock) - t->next_us);
   if (behind_us > (l->clock.is_virtual ? HALF_PERIOD_US : (int32_t)(MISSED_MAX * SM_PERIOD_US))) {
@@ -174,19 +217,32 @@ void sm_tick_run_missed(sm_loop *l) {
   }
 }
 
+/* The first commands: positions of the start, and the forces that hold it. */
+static void hold_start(sm_loop *l) {
+  sm_tick_control *k = &l->control;
+  if (sm_numbers_has_forces()) {
+    copy_row(l, 0, k->controller.row);
+    sm_state_feedback(&k->controller);
+  }
+  for (unsigned i = 0; i < SM_AXES; i++) {
+    k->applied[i] = 0;
+    k->applied[i] = sm_numbers_is_position(i)
+                        ? sm_numbers_state_as_command(&k->controller, i)
+                        : sm_numbers_limit_command(i, k->controller.u[i], k->applied[i], &k->limited);
+  }
+}
+
 void sm_tick_start_filter(sm_loop *l) {
   sm_tick_control *k = &l->control;
   memset(&k->controller, 0, sizeof k->controller);
   sm_start(&k->controller);
-  for (unsigned i = 0; i < SM_AXES; i++) {
-    k->applied[i] = sm_numbers_state_as_command(&k->controller, i);
-  }
+  k->is_running = false;
+  hold_start(l);
 #if SM_DELAY_SAMPLES > 0
   for (unsigned i = 0; i < SM_DELAY_SAMPLES; i++) {
     copy_commands(k->input_history[i], k->applied);
   }
 #endif
-  k->is_running = false;
   k->tick = 0;
   k->gated = 0;
   k->overflows_at_start = 0;
@@ -242,9 +298,13 @@ void sm_tick_on_measurement(sm_loop *l, const sm_message *message, uint32_t arri
   sm_link_read(message, &m);
   sm_clock_advance(&l->clock, m.stamp_us);
   const uint32_t now_us = sm_clock_now_us(&l->clock);
+  if (SM_MEASURE_ENCODERS) {
+    (void)sm_supervisor_handle(&l->supervisor, now_us, (sm_event){.kind = SM_EVENT_STALE});
+    return;
+  }
   const uint32_t excess = l->clock.is_virtual ? 0U : min_u32(transit_excess(t, m.stamp_us, arrived_us), AGE_MAX_US);
   const uint32_t age = min_u32(m.age_us, AGE_MAX_US) + excess + l->config->sensor_delay_us;
-  sm_tick_run_missed(l);
+  sm_tick_run_due(l);
   t->filter_count = t->missed < SILENT_TICKS ? t->filter_count : 0U;
   if (is_stale(l, m.sequence, now_us) || !sm_supervisor_is_new(&l->supervisor, now_us, m.sequence, now_us - age)) {
     (void)sm_supervisor_handle(&l->supervisor, now_us, (sm_event){.kind = SM_EVENT_STALE});
@@ -284,7 +344,7 @@ void sm_tick_on_encoders(sm_loop *l, const sm_message *message) {
   memcpy(a->virtual_counts, m.counts, sizeof a->virtual_counts);
   sm_loop_event(l, SM_EVENT_POLL);
   sm_axes_apply_supervisor(l);
-  sm_tick_run_missed(l);
+  sm_tick_run_due(l);
   mavlink_virtual_actuator_t answer = {.stamp_us = m.stamp_us};
   for (unsigned i = 0; i < SM_AXES; i++) {
     answer.effort[i] = (int16_t)sm_axes_effort(l, i, dt);

@@ -23,11 +23,11 @@ JOB = ROOT / "examples" / "suspended_mass.toml"
 
 
 def axis(root: Table) -> motors.Axis:
-    return motors.read_axes(root.table("board"), suspended_mass()[0].program)[0]
+    return motors.read_axes(root.table("board"), suspended_mass()[0].plant.step.system)[0]
 
 
 def delay(root: Table) -> float:
-    return motors.read_sensor_delay(root.table("board"), suspended_mass()[0].program)
+    return motors.read_sensor_delay(root.table("board"), suspended_mass()[0].program.period)
 
 
 KEYS: dict[tuple[str, str, str], tuple[float, Callable[[Table], Any]]] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from stepmap_codegen.model.scalar import Scalar
 
 MAGIC = b"SMS1"
 VERSION = 1
-HEAD = struct.Struct("<4sHH8sIHBBII")  # magic, version, header bytes, model, rows, entries, scalar, word, period, 0
+HEAD = struct.Struct("<4sHH8sIHBBII")  # magic, version, header bytes, model, rows, entries, scalar, word, period, holds
 FILES = ("schedule.bin", "schedule.h", "schedule.c")
 SCALARS = {Scalar.FIXED32: (0, "<i4"), Scalar.FLOAT32: (1, "<f4"), Scalar.FLOAT64: (2, "<f8")}
 
@@ -35,13 +36,24 @@ class Schedule:
     period_us: int
     fractions: tuple[int, ...]  # fraction bits of each entry; zeros for floating point
     rows: Array  # (rows, entries): integers for fixed point
+    hold: Array | None = None  # (entries): the row from arming to run, where forces hold the start
 
     def values(self) -> Array:
-        """Rows in SI units."""
+        """Rows of the ticks in SI units."""
+        return self.all_values()[: len(self.rows)]
+
+    def all_values(self) -> Array:
+        """The same, and behind them the row that holds the start, where there is one."""
+        rows = self.rows if self.hold is None else np.vstack([self.rows, self.hold])
         if self.scalar is not Scalar.FIXED32:
-            return self.rows.astype(float)
-        scaled: Array = self.rows * 2.0 ** -np.array(self.fractions, dtype=float)
+            return rows.astype(float)
+        scaled: Array = rows * 2.0 ** -np.array(self.fractions, dtype=float)
         return scaled
+
+    @property
+    def holds(self) -> int:
+        """Rows behind those of the ticks: 1 where one holds the start, else 0."""
+        return int(self.hold is not None)
 
     def pack(self) -> bytes:
         """The blob; its size is a multiple of eight, its last four bytes are the CRC-32 of all before."""
@@ -50,9 +62,10 @@ class Schedule:
         formats = np.array(self.fractions, dtype=np.int8).tobytes()
         size = _padded(HEAD.size + len(formats))
         head = HEAD.pack(
-            MAGIC, VERSION, size, bytes.fromhex(self.model), count, entries, code, self.word, self.period_us, 0
+            MAGIC, VERSION, size, bytes.fromhex(self.model), count, entries, code, self.word, self.period_us, self.holds
         )
         body = (head + formats).ljust(size, b"\0") + self.rows.astype(kind).tobytes()
+        body += b"" if self.hold is None else self.hold.astype(kind).tobytes()
         body = body.ljust(_padded(len(body) + 4) - 4, b"\0")
         return body + struct.pack("<I", zlib.crc32(body))
 
@@ -63,24 +76,24 @@ def unpack(blob: bytes) -> Schedule:
         raise ShapeError("this is no schedule: it does not begin with 'SMS1'")
     if len(blob) < HEAD.size + 4:
         raise ShapeError(f"the schedule is damaged: {len(blob)} bytes, and its head alone has {HEAD.size}")
-    _, version, size, model, count, entries, code, word, period, _ = HEAD.unpack_from(blob)
+    _, version, size, model, count, entries, code, word, period, holds = HEAD.unpack_from(blob)
     if version != VERSION:
         raise ShapeError(f"the schedule has version {version}, this program reads {VERSION}; generate it again")
     scalar = next((scalar for scalar, (number, _) in SCALARS.items() if number == code), None)
     if scalar is None:
         raise ShapeError(f"the schedule has scalars of an unknown kind, {code}")
     kind = np.dtype(SCALARS[scalar][1])
-    data = count * entries * kind.itemsize
-    if not data:
+    data = (count + holds) * entries * kind.itemsize
+    if not count * entries:
         raise ShapeError(f"the schedule is empty: {count} rows of {entries} entries")
-    if size != _padded(HEAD.size + entries) or len(blob) != _padded(size + data + 4):
+    if holds > 1 or size != _padded(HEAD.size + entries) or len(blob) != _padded(size + data + 4):
         raise ShapeError(f"the schedule is damaged: {len(blob)} bytes do not hold {count} rows of {entries}")
     if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
         raise ShapeError("the schedule is damaged: its CRC is wrong")
     fractions = tuple(int(f) for f in np.frombuffer(blob, np.int8, entries, HEAD.size))
-    rows = np.frombuffer(blob, kind, count * entries, size).reshape(count, entries)
+    rows = np.frombuffer(blob, kind, (count + holds) * entries, size).reshape(count + holds, entries)
     wide = rows.astype(np.int64) if scalar is Scalar.FIXED32 else rows
-    return Schedule(model.hex(), scalar, word, period, fractions, wide)
+    return Schedule(model.hex(), scalar, word, period, fractions, wide[:count], wide[-1] if holds else None)
 
 
 def same(one: Schedule, other: Schedule) -> bool:
@@ -88,25 +101,37 @@ def same(one: Schedule, other: Schedule) -> bool:
 
     The unit of floating point is 2⁻²² of an entry's largest value.
     """
-    kinds = [(s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape) for s in (one, other)]
+    kinds = [(s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape, s.holds) for s in (one, other)]
     if kinds[0] != kinds[1]:
         return False
     unit: Array = 2.0 ** -np.array(one.fractions, dtype=float)
+    a, b = one.all_values(), other.all_values()
     if one.scalar is not Scalar.FIXED32:
-        unit = 2.0**-22 * np.abs(one.values()).max(axis=0, initial=0.0)
-    return bool((np.abs(one.values() - other.values()) <= unit).all())
+        unit = 2.0**-22 * np.abs(a).max(axis=0, initial=0.0)
+    return bool((np.abs(a - b) <= unit).all())
 
 
-def make_schedule(program: Program, formats: Formats | None, scalar: Scalar, model: str, values: Array) -> Schedule:
-    """A schedule from rows in SI units; raises RangeError where one does not fit its format."""
+def make_schedule(
+    program: Program,
+    formats: Formats | None,
+    scalar: Scalar,
+    model: str,
+    values: Array,
+    holds: Sequence[Array] = (),
+) -> Schedule:
+    """A schedule from rows in SI units; raises RangeError where one does not fit its format.
+
+    ``holds`` are rows that hold the start, the best first: the first that fits is in the schedule.
+    """
     indices = program.of(Role.SCHEDULE)
     period = round(program.period * 1e6)
     if formats is None:
         held = values.astype(SCALARS[scalar][1])  # as the board will read them
-        return Schedule(model, scalar, 32, period, (0,) * len(indices), held)
+        first = holds[0].astype(SCALARS[scalar][1]) if holds else None
+        return Schedule(model, scalar, 32, period, (0,) * len(indices), held, first)
     fractions = tuple(formats.fields[i] for i in indices)
-    for i, fraction, column in zip(indices, fractions, values.T, strict=True):
-        top = 2.0 ** (formats.word - 1 - fraction)
+    tops = 2.0 ** (formats.word - 1.0 - np.array(fractions))
+    for i, top, column in zip(indices, tops, values.T, strict=True):
         k = int(np.argmax(np.abs(column)))
         if abs(column[k]) >= top:
             raise RangeError(
@@ -117,7 +142,10 @@ def make_schedule(program: Program, formats: Formats | None, scalar: Scalar, mod
                 value=float(column[k]),
                 format=f"±{top:g}",
             )
-    return Schedule(model, scalar, formats.word, period, fractions, encode(values.T, fractions, formats.word).T)
+    fitting = next((row for row in holds if (np.abs(row) < tops).all()), None)
+    first = None if fitting is None else encode(fitting[:, None], fractions, formats.word)[:, 0]
+    rows = encode(values.T, fractions, formats.word).T
+    return Schedule(model, scalar, formats.word, period, fractions, rows, first)
 
 
 def emit_schedule(blob: bytes) -> dict[str, str]:

@@ -23,7 +23,7 @@ def early_facts(setup: Setup) -> dict[str, Any]:
     built, board = setup.firmware.summary, boards.find(setup.firmware.board)
     return {
         "seed": setup.seed,
-        "sensor": setup.settings.sensor,
+        "sensor": setup.sensor_name,
         "planned_ticks": setup.planned,
         "plant_differences": setup.settings.plant.differences(motors=bool(setup.job.system.kinematic)),
         "flashed_bytes": None if setup.flashed is None else setup.flashed.size,

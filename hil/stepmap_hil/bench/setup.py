@@ -27,6 +27,7 @@ from stepmap_hil.rig.file import RigFile, Workspace
 from stepmap_hil.runs.diagnosis import Circumstances
 from stepmap_hil.runs.mcap import name_of
 from stepmap_hil.sensors import base as sensors
+from stepmap_hil.sensors import own_encoders
 from stepmap_hil.sensors.base import Sensor
 from stepmap_hil.sensors.frame_delay import FrameDelay
 from stepmap_hil.wire.key import Key
@@ -99,7 +100,7 @@ class Setup:
         return Circumstances(
             mode=self.mode,
             plant=self.rig.plant,
-            sensor=self.settings.sensor,
+            sensor=self.sensor_name,
             board=self.firmware.board,
             port=self.port is not None,
             believed_late=self.controller.sensor_delay,
@@ -115,7 +116,7 @@ class Setup:
             "board": self.firmware.board,
             "model": self.controller.digest,
             "seed": str(self.seed),
-            "sensor": self.settings.sensor,
+            "sensor": self.sensor_name,
             "mode": self.mode,
             "plant": self.rig.plant,
             "stepmap": stepmap.__version__,
@@ -125,7 +126,14 @@ class Setup:
         """Limits of a real robot."""
         return Workspace(self.rig, [c.name for c in self.job.system.coordinates])
 
+    @property
+    def sensor_name(self) -> str:
+        """What measures: the sensor of [bench], or the board's own encoders."""
+        return own_encoders.NAME if self.controller.encoders else self.settings.sensor
+
     def sensor(self) -> Sensor:
+        if self.controller.encoders:
+            return own_encoders.OwnEncoders()
         return sensors.make(self.settings.sensor, self.job, self.seed, self.rig)
 
 

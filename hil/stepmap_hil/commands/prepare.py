@@ -20,12 +20,13 @@ from stepmap_hil.wire import key as keys
 def controller_of(job: Job, build: Path, clock: StageClock | None = None) -> tuple[Controller, Stage, Source]:
     """The controller of a job, its code written if it has changed."""
     clock = clock or StageClock()
+    choices = generation.choices_in(job.root)
+    generation.require(job, choices)
     clock.begin("optimize")
     solved = optimum.stage(job, build)
     clock.mark_reused(solved.unchanged())
     plan = solution(job, solved)
     clock.begin("generate")
-    choices = generation.choices_in(job.root)
     stage = generation.stage(job, solved, choices, build)
     with stage.making() as needed:
         clock.mark_reused(not needed)

@@ -32,6 +32,8 @@ def robot(
 ) -> None:
     """Run an emulated robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism in real time, a Kinect.
 
+    A board that measures with its own encoders (measure in [board] of the job) has no Kinect.
+
     Leaves a rig file, FOLDER/<job>/rig.toml, with which `stepmap bench JOB --rig FILE` finds it as it would a real one.
     """
     from stepmap_hil.bench.emulated_robot import EmulatedRobot

@@ -118,12 +118,16 @@ def bit_exact(controller: Controller, run: Run) -> bool | None:
     if controller.formats is None or not run.rows:
         return None
     reference_loop, last = ReferenceLoop(controller), None
-    follow = dialect.value("STEPMAP_STATE_RUNNING")
+    follow, armed = dialect.value("STEPMAP_STATE_RUNNING"), dialect.value("STEPMAP_STATE_ARMED")
     for row in run.rows:
         if last is not None and row.running and last.running and row.tick != last.tick + 1:
             return None
         made = reference_loop.step(
-            row.valid if row.measured else 0, row.words, follow=row.state == follow, running=row.running
+            row.valid if row.measured else 0,
+            row.words,
+            follow=row.state == follow,
+            running=row.running,
+            hold=row.state == armed,
         )
         if (row.estimate, row.command, row.taken) != made:
             return False

@@ -23,6 +23,7 @@ from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
 
 NIS_LIMIT, NIS_WINDOW, GATED_LIMIT, HOLD_S = 5.0, 16, 10, 0.2  # sm_supervisor_defaults
+OWN_ENCODERS = "encoders"  # sensor of a board that measures itself (stepmap_hil.sensors.own_encoders)
 RESTARTED = "the board restarted in the middle of the run"
 MISSED = 0.03  # of all ticks; more in real time means that the computer is too slow
 NEAR_S = 2.0  # after the begin of an injected fault, in which a stop may be its doing
@@ -104,12 +105,14 @@ class Diagnosis:
         self.ticks = list(self._replay())
 
     def _replay(self) -> Iterator[TickInnovations]:
-        follow, mean = dialect.value("STEPMAP_STATE_RUNNING"), 1.0
+        follow, armed = dialect.value("STEPMAP_STATE_RUNNING"), dialect.value("STEPMAP_STATE_ARMED")
+        mean = 1.0
         for row in self.run.rows[: self.last + 1] if self.reference is not None else ():
             assert self.reference is not None
             self.reference.sigmas = {}
             valid = row.valid if row.measured else 0
-            _, _, taken = self.reference.step(valid, row.words, follow=row.state == follow, running=row.running)
+            moves = {"follow": row.state == follow, "running": row.running, "hold": row.state == armed}
+            _, _, taken = self.reference.step(valid, row.words, **moves)
             used = [s**2 for bit, s in self.reference.sigmas.items() if taken >> bit & 1]
             mean += (sum(used) / len(used) - mean) / NIS_WINDOW if used else 0.0
             yield TickInnovations(row, dict(self.reference.sigmas), mean)
@@ -237,7 +240,9 @@ def _remedy(reason: Reason, how: Circumstances) -> str:
         return "see that its supply holds, and what its watchdog says (stepmap monitor)"
     if how.plant == "simulated" and reason is Reason.INNOVATION:
         return "compare mass, lengths and noise of the job with the plant in [bench]"
-    if how.sensor == "gaussian" and reason is Reason.GATED:
+    if how.sensor == OWN_ENCODERS and how.plant == "real" and reason is Reason.GATED:
+        return "check the encoders' cables, the direction they count in, and counts_per_unit in [board.encoders]"
+    if how.sensor in ("gaussian", OWN_ENCODERS) and reason is Reason.GATED:
         return "compare noise and gate of the job with how far the plant is from its model"
     return EXPLANATIONS[reason].remedy
 

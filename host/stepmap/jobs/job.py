@@ -69,13 +69,18 @@ class TrackingJob:
 
     @cached_property
     def start(self) -> Array:
-        """The first state: at rest."""
-        return self.step.rest(self.pose)
+        """The first state: at rest, held by the forces that can."""
+        return self.step.rest(self.pose, self._holding)
+
+    @cached_property
+    def _holding(self) -> Array | None:
+        """Forces that keep the start, where there are any; a start that they cannot hold falls."""
+        return self.step.holding_forces(self.pose)
 
     @property
     def held(self) -> Array:
-        """The input that keeps the start: no force, kinematic coordinates where they are."""
-        return self.step.layout.hold(self.start)
+        """The input that keeps the start: the least forces that do, kinematic coordinates where they are."""
+        return self.step.layout.hold(self.start, self._holding)
 
     def cost(self, part: float = 1.0) -> TrackingCost:
         """The cost with a reference that has gone this part of its way from the start."""

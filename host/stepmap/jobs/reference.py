@@ -33,14 +33,18 @@ class Reference:
         """x_ref (N+1, nx) and u_ref (N, nu).
 
         p is the discrete Legendre transform of the differences of poses, p_k = D2 Ld(q̄_{k−1}, q̄_k), and v their rate;
-        at k = 0 both are those of rest. Or both are zero.
+        at k = 0 both are those of rest. Forces of the step before add to p as the map has it. Or both are zero.
         """
         q, layout = self.poses, step.layout
         u_ref = layout.hold(q[1:], self.forces)
         if self.momenta == "zero":
             return np.hstack([q, np.zeros((len(q), step.nx - q.shape[1]))]), u_ref
         velocity = np.diff(q, axis=0, prepend=q[:1]) / step.dt
-        return layout.state(q, velocity), u_ref
+        x_ref = layout.state(q, velocity)
+        before = np.concatenate([self.forces[:1], self.forces])
+        if before.any():
+            x_ref[:, layout["p"]] = layout.momentum(q, velocity, before)
+        return x_ref, u_ref
 
 
 def read_reference(table: Table, system: System, start: Array, t: Array, files: dict[str, bytes]) -> Reference:

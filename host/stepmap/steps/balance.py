@@ -47,6 +47,50 @@ def balanced(system: System, functions: ModelFunctions, q: Array, force: Array, 
     )
 
 
+def holding_forces(system: System, functions: ModelFunctions, q: Array, *, iterations: int = 20) -> Array | None:
+    """The least forces that keep q̄ where it is, L_q + F − D_q hᵀ lam = 0; None where no forces do.
+
+    Gauss–Newton in (u, lam): one step where forces are linear in the inputs, as drives are.
+    """
+    u, par = np.zeros(len(system.inputs)), system.parameter_values
+    slope = _pull_slope(system, functions, q)
+    for _ in range(iterations):
+        balance, by_input = _balance_by_input(functions, q, u, par)
+        matrix = np.hstack([by_input, -slope])
+        found = np.linalg.lstsq(matrix, -balance, rcond=None)[0]
+        left = balance + matrix @ found
+        scale = 1.0 + float(np.abs(balance).max(initial=0.0))
+        if np.abs(left).max(initial=0.0) > 1e-8 * scale:
+            return None
+        moved: Array = found[: len(u)]
+        u = u + moved
+        if np.abs(moved).max(initial=0.0) <= 1e-12 * (1.0 + float(np.abs(u).max(initial=0.0))):
+            return u
+    return None
+
+
+def _pull_slope(system: System, functions: ModelFunctions, q: Array) -> Array:
+    """D_q hᵀ at rows of dynamic coordinates, (nd, nc)."""
+    nd, nc = len(system.dynamic), len(system.constraint_names)
+    if not nc:
+        return np.zeros((nd, 0))
+    slope: Array = call(functions.con, q, system.parameter_values)[1][:, :nd].T
+    return slope
+
+
+def _balance_by_input(functions: ModelFunctions, q: Array, u: Array, par: Array) -> tuple[Array, Array]:
+    """L_q + F at rest, and its slope in the inputs by central differences, exact where F is linear in them."""
+
+    def forces(given: Array) -> Array:
+        lq, _, force = call(functions.first, q, np.zeros_like(q), given, par)
+        total: Array = (lq + force)[:, 0]
+        return total
+
+    now = forces(u)
+    slopes = [(forces(u + one) - forces(u - one)) / 2 for one in np.eye(len(u))]
+    return now, np.array(slopes).reshape(len(u), len(now)).T
+
+
 class _Balance:
     """The equations in (q, lam)."""
 

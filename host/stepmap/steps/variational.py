@@ -16,7 +16,7 @@ from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.system import System
-from stepmap.steps.balance import balanced
+from stepmap.steps.balance import balanced, holding_forces
 from stepmap.steps.kernels.compiled import Kernel, choose
 from stepmap.steps.kernels.equations import Equations, entries
 from stepmap.steps.kernels.implicit import call
@@ -62,7 +62,8 @@ class MidpointLayout(MechanicalLayout):
         q, v = np.broadcast_arrays(rows(pose, nq, "pose"), rows(velocity, nq, "velocity"))
         given = np.zeros(self.forces) if forces is None else vector(forces, self.forces, "forces")
         flat = (q - step.dt / 2 * v).reshape(-1, q.shape[-1]).T
-        u, par = (np.tile(values[:, None], flat.shape[1]) for values in (given, step.system.parameter_values))
+        u = np.broadcast_to(given, (*q.shape[:-1], self.forces)).reshape(flat.shape[1], self.forces).T
+        par = np.tile(step.system.parameter_values[:, None], flat.shape[1])
         lq, lv, force = map(np.asarray, step.functions.first.casadi(flat, v.reshape(flat.T.shape).T, u, par))
         p = step.dt / 2 * lq + lv + (1 - step.left) * step.dt * force
         out: Array = p.reshape(-1, self.nd).reshape(*q.shape[:-1], self.nd)
@@ -225,6 +226,10 @@ class VariationalStep(MechanicalStep):
             self.system, self.functions, self.system.configuration({} if pose is None else pose), force, iterations
         )
         return self._resting(q, force), np.concatenate([force, q[self.nd :]])
+
+    def holding_forces(self, pose: Mapping[str, float] | ArrayLike | None = None) -> Array | None:
+        """The least forces that keep a pose as it is; None where no forces do. ``rest(pose, forces)`` then stays."""
+        return holding_forces(self.system, self.functions, self.system.configuration({} if pose is None else pose))
 
     # motion -----------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Prepared:
             "settings": digest_data(repr(settings)),
             "hil": digest_sources("stepmap_hil", ["."]),
         }
-        told = {"job": s.job.name, "mode": s.mode, "sensor": s.settings.sensor, "seed": s.seed, "inputs": inputs}
+        told = {"job": s.job.name, "mode": s.mode, "sensor": s.sensor_name, "seed": s.seed, "inputs": inputs}
         return {**told, "stepmap": stepmap.__version__}
 
     def flashed(self, folder: Path, clock: StageClock) -> Setup:
