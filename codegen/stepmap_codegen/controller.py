@@ -18,6 +18,7 @@ from stepmap.steps.protocol import Trajectory
 from stepmap.toml.tables import Table
 from stepmap_codegen.emit import size
 from stepmap_codegen.emit.c_text import field_order
+from stepmap_codegen.emit.embed import emit_example, emit_units
 from stepmap_codegen.emit.encoders import Encoder, EncoderFormat, MeasuredStart, encoder_format, read_encoders
 from stepmap_codegen.emit.header import emit_header
 from stepmap_codegen.emit.motors import Axis, read_axes, read_sensor_delay
@@ -98,6 +99,8 @@ class Controller:
         texts = {
             "controller.h": emit_header(self.program, self.formats, output),
             "controller.c": emit_source(self.program, self.formats, output),
+            "units.h": emit_units(self.program, self.formats),
+            "example.c": emit_example(self.program, output),
             **emit_schedule(blob),
             "robot.h": emit_robot(
                 self.program, self.formats, self.output.scalar, self.axes, self.sensor_delay, self.measured_start()

@@ -20,6 +20,7 @@ from stepmap.toml.tables import Table, read
 from stepmap_codegen import boards, saved
 from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import size
+from stepmap_codegen.emit.embed import FILES as EMBED
 from stepmap_codegen.emit.encoders import encoder_count, read_encoders
 from stepmap_codegen.emit.motors import read_axes, read_sensor_delay
 from stepmap_codegen.emit.schedule import FILES as SCHEDULE
@@ -34,7 +35,7 @@ from stepmap_codegen.precision.ranges import require_declared, require_start
 NAME = "generate"
 KEYS = ("scalar", "word", "newton", "form", "precision", "board", "headroom", "formats")
 RENAMED = {"room": "headroom"}
-FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *SCHEDULE)
+FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *EMBED, *SCHEDULE)
 MAX_HEADROOM = 1024.0
 FORMS = ("auto", *(form.value for form in Form))
 
