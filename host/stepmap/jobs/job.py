@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +12,18 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.estimate import ExtendedKalmanFilter, Filter
+from stepmap.jobs.limits import HardLimits, motor_limits
 from stepmap.jobs.reference import Reference
+from stepmap.jobs.solve import solve
 from stepmap.jobs.weights import Noise, Weights
 from stepmap.mechanics import System
-from stepmap.optimal import Problem, SoftLimit, Solution, TrackingCost, homotopy
+from stepmap.optimal import Problem, SoftLimit, Solution, TrackingCost
+from stepmap.optimal.goals.natural import natural_weights
+from stepmap.optimal.goals.reach import Task
+from stepmap.optimal.goals.standing import Standing, standing
+from stepmap.optimal.objective import Weights as Matrices
 from stepmap.optimal.projection import Method, Monitor
-from stepmap.steps import Trajectory, VariationalStep, discretize
+from stepmap.steps import InputLimits, Trajectory, VariationalStep, discretize
 from stepmap.steps.variational import Forces
 from stepmap.toml.tables import Table
 
@@ -46,8 +51,12 @@ class TrackingJob:
     forces: Forces
     pose: Array  # q̄ at the start
     reference: Reference
-    weights: Weights
-    limits: tuple[SoftLimit, ...]
+    goal: bool  # the reference is a pose to end in, and starts and horizons are tried until it can be held
+    rest: bool  # the end is an equilibrium, the last tick at rest
+    own_weights: Weights | None  # None for the natural ones
+    controller: Weights | None  # of the regulator, where they are not those of the plan
+    hard: HardLimits
+    limits: tuple[SoftLimit, ...]  # soft ones
     solver: Solver
     noise: Noise | None
     root: Table  # all tables as read, those of later stages too, with their lines
@@ -77,14 +86,46 @@ class TrackingJob:
         """The input that keeps the start: no force, kinematic coordinates where they are."""
         return self.step.layout.hold(self.start)
 
+    @cached_property
+    def standing(self) -> Standing:
+        """The equilibrium at the last pose of the reference; raises JobError where nothing can stand there."""
+        try:
+            return standing(self.step, self.reference.poses[-1])
+        except (ModelError, ConvergenceError) as error:
+            table = self.root.table("goal" if self.goal else "end")
+            raise table.error(str(error), hint=error.hint or "Choose a pose at which it can stand.") from error
+
+    @cached_property
+    def weights(self) -> Weights:
+        """Of the plan: those of the job, or the natural ones of its goal."""
+        if self.own_weights is not None:
+            return self.own_weights
+        bounds = self.input_limits.on(self.step) if self.input_limits is not None else None
+        assert bounds is not None  # read only with limits of all inputs
+        found = natural_weights(self.step, *self.standing, bounds, self.steps * self.dt)
+        return Weights(*(np.diagonal(matrix) for matrix in found))
+
+    @cached_property
+    def input_limits(self) -> InputLimits | None:
+        """What the plan keeps its inputs within."""
+        return self.hard.plan(self.system)
+
+    @property
+    def regulator(self) -> Matrices | None:
+        """Weights of the feedback, where they are not those of the plan."""
+        return None if self.controller is None else self.controller.matrices
+
     def cost(self, part: float = 1.0) -> TrackingCost:
         """The cost with a reference that has gone this part of its way from the start."""
-        x_ref, u_ref = self.reference.states(self.step)
+        if self.goal:
+            at = self.standing
+            x_ref, u_ref = np.tile(at.x, (self.steps + 1, 1)), np.tile(at.u, (self.steps, 1))
+        else:
+            x_ref, u_ref = self.reference.states(self.step)
         if part != 1.0:
             x_ref = self.start + part * (x_ref - self.start)
             u_ref = self.held + part * (u_ref - self.held)
-        Q, R, Qf = (np.diag(values) for values in (self.weights.state, self.weights.input, self.weights.terminal))
-        return TrackingCost(Q, R, Qf, x_ref, u_ref, self.limits)
+        return TrackingCost(*self.weights.matrices, x_ref, u_ref, self.limits)
 
     def problem(self, part: float = 1.0) -> Problem:
         """The optimization problem with its guess."""
@@ -94,7 +135,8 @@ class TrackingJob:
             guess = Trajectory(self.t, cost.x_ref, cost.u_ref)
         elif self.solver.guess == "release":
             guess = self.step.rollout(self.start, np.tile(self.held, (self.steps, 1)))
-        return Problem(self.step, cost, self.start, guess)
+        states = dict(self.hard.states) or None
+        return Problem(self.step, cost, self.start, guess, self.regulator, self.input_limits, states)
 
     def build(self) -> None:
         """Compiles all that ``solve`` needs, or loads it from the cache, so that the search itself can be timed."""
@@ -103,29 +145,27 @@ class TrackingJob:
     def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> Solution:
         """The optimal trajectory, in stages if the job has several; its cost is always that of the whole reference.
 
-        With a ``guess``, such as the result of a search that ended early, there is one stage and it begins there.
+        With a ``guess``, such as the result of a search that ended early, there is one stage and it begins there. The
+        plan of a goal may be longer than the job, where the goal takes more time.
         """
-        s = self.solver
-        options = {"method": s.method, "max_iterations": s.max_iterations, "tolerance": s.tolerance}
-        problem_at, stages = self.problem, s.stages
-        if guess is not None:
-            problem = dataclasses.replace(self.problem(), guess=guess)
-            problem_at, stages = (lambda part=1.0: problem), (1.0,)
-        try:
-            solution = homotopy(problem_at, stages, monitor=monitor, **options)
-        except ConvergenceError as error:
-            raise ConvergenceError(
-                "the guess leads to no trajectory",
-                cause=str(error),
-                hint=f"Choose another guess than {s.guess!r} in [solver], or gentler weights.",
-                iterations=error.iterations,
-                residual=error.residual,
-                x=error.x,
-            ) from error
-        if len(stages) > 1:  # it may have been interrupted in an early one
-            whole = Problem(self.step, self.cost(), self.start)
-            solution = dataclasses.replace(solution, cost=whole.cost.value(solution.trajectory), problem=whole)
-        return solution
+        return solve(self, monitor, guess)
+
+    @property
+    def task(self) -> Task:
+        """Reaching the goal; how, is left to the search."""
+        return Task(
+            self.step,
+            self.start,
+            self.standing,
+            self.weights.matrices,
+            self.steps,
+            self.input_limits,
+            motor_limits(self.system),
+            dict(self.hard.states),
+            self.limits,
+            self.rest,
+            self.regulator,
+        )
 
     def ekf(self) -> ExtendedKalmanFilter:
         """The extended Kalman filter with the job's noise."""

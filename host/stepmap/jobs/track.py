@@ -8,18 +8,18 @@ import numpy as np
 
 from stepmap.jobs.job import Solver, TrackingJob
 from stepmap.jobs.parts import SHARED, read_forces, read_start, read_system, read_time
-from stepmap.jobs.reference import read_reference
-from stepmap.jobs.weights import channel_names, input_names, read_limits, read_noise, read_weights, state_names
+from stepmap.jobs.limits import read_limits, unlimited
+from stepmap.jobs.reference import read_goal, read_reference
+from stepmap.jobs.weights import channel_names, input_names, read_controller, read_noise, read_weights, state_names
+from stepmap.optimal.goals.reach import PATIENCE
 from stepmap.optimal.projection import Method
 from stepmap.toml.tables import Table
 
 NEEDED = {
     "system": "its name in the catalog and its arguments",
     "time": "dt, and duration or steps",
-    "reference": "what the trajectory is to be near",
-    "weights": "what deviations from the reference cost",
 }
-OPTIONAL = ("start", "limits", "solver", "noise")
+OPTIONAL = ("start", "reference", "goal", "weights", "limits", "end", "solver", "noise")
 METHODS = ("newton", "gauss-newton", "steepest")
 GUESSES = ("hold", "release", "reference")
 
@@ -32,12 +32,30 @@ def read(root: Table, name: str) -> TrackingJob:
             raise root.error(f"the table [{table}] is missing: {why}")
     for table in root:
         root.table(table)
+    if ("reference" in root) == ("goal" in root):
+        raise root.error(
+            "give either the table [reference] or the table [goal]",
+            hint="[reference] is what the trajectory is to be near at all times, [goal] the pose it is to end in.",
+        )
     system = read_system(root.table("system"))
     dt, steps = read_time(root.table("time"))
     pose = read_start(root.table("start"), system)
     states, inputs = state_names(system), input_names(system)
     files: dict[str, bytes] = {}
     t = dt * np.arange(steps + 1)
+    goal = "goal" in root
+    if goal:
+        reference = read_goal(root.table("goal"), system, pose, steps)
+    else:
+        reference = read_reference(root.table("reference"), system, pose, t, files)
+    hard, soft = read_limits(root.table("limits"), system, states, inputs)
+    weights = read_weights(root.table("weights"), states, inputs)
+    open_ones = unlimited(system, hard)
+    if weights is None and open_ones:
+        raise root.table("weights").error(
+            f"natural weights need limits of all inputs, and {', '.join(open_ones)} has none",
+            hint="Give low and high in the system or in [limits], or [weights.state] and [weights.input].",
+        )
     return TrackingJob(
         name=name,
         system=system,
@@ -45,19 +63,31 @@ def read(root: Table, name: str) -> TrackingJob:
         steps=steps,
         forces=read_forces(root.table("time")),
         pose=pose,
-        reference=read_reference(root.table("reference"), system, pose, t, files),
-        weights=read_weights(root.table("weights"), states, inputs),
-        limits=read_limits(root.table("limits"), states, inputs),
-        solver=_solver(root.table("solver")),
+        reference=reference,
+        goal=goal,
+        rest=_rest(root.table("end"), goal),
+        own_weights=weights,
+        controller=read_controller(root.table("weights"), states, inputs),
+        hard=hard,
+        limits=soft,
+        solver=_solver(root.table("solver"), goal),
         noise=read_noise(root.table("noise"), states, channel_names(system)) if "noise" in root else None,
         root=root,
         files=files,
     )
 
 
-def _solver(table: Table) -> Solver:
+def _rest(table: Table, goal: bool) -> bool:
+    table.only(("rest",))
+    return table.flag("rest", goal)
+
+
+def _solver(table: Table, goal: bool) -> Solver:
     table.only(("method", "max_iterations", "tolerance", "stages", "guess"))
-    usual = Solver()
+    for key in ("stages", "guess"):
+        if goal and key in table:
+            raise table.error("a job with a [goal] tries starts of its own", key, hint="Leave it out.")
+    usual = Solver(max_iterations=PATIENCE) if goal else Solver()
     method = cast(Method, table.choice("method", METHODS, usual.method))
     iterations = table.whole("max_iterations", usual.max_iterations)
     tolerance = table.number("tolerance", usual.tolerance)

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ModelError
 from stepmap.estimate import ExtendedKalmanFilter, Filter, registry
 from stepmap.mechanics import System
-from stepmap.optimal import SoftLimit
+from stepmap.optimal.objective import Weights as Matrices
 from stepmap.steps import VariationalStep
 from stepmap.text import nearest
 from stepmap.toml.tables import Table
-
-LIMIT = ("low", "high", "weight")
 
 
 @dataclass(frozen=True)
@@ -109,16 +106,38 @@ class Weights:
     input: Array
     terminal: Array
 
+    @property
+    def matrices(self) -> Matrices:
+        """Q, R and Qf."""
+        return Matrices(*(np.diag(values) for values in (self.state, self.input, self.terminal)))
 
-def read_weights(table: Table, states: Names, inputs: Names) -> Weights:
-    table.only(("state", "input", "terminal"))
+
+def read_weights(table: Table, states: Names, inputs: Names) -> Weights | None:
+    """Weights of the plan; None where the table gives none, for the natural ones."""
+    table.only(("state", "input", "terminal", "controller"))
+    if not {"state", "input", "terminal"} & set(table):
+        return None
+    state, control = _pair(table, states, inputs)
+    return Weights(state, control, _terminal(table, states, state))
+
+
+def read_controller(table: Table, states: Names, inputs: Names) -> Weights | None:
+    """Weights of the regulator, where they are not those of the plan."""
+    if "controller" not in table:
+        return None
+    inner = table.table("controller")
+    inner.only(("state", "input"))
+    state, control = _pair(inner, states, inputs)
+    return Weights(state, control, state)
+
+
+def _pair(table: Table, states: Names, inputs: Names) -> tuple[Array, Array]:
     table.need("state", "Give weights by state name or by group (q, rho, p, v).")
     table.need("input", "Give weights by input name or by group (forces, rho_next).")
-    state = by_name(table.table("state"), states)
     inner = table.table("input")
     control = by_name(inner, inputs)
     require_positive(control, inputs, inner, "every input needs a positive weight, or its optimum is not unique")
-    return Weights(state, control, _terminal(table, states, state))
+    return by_name(table.table("state"), states), control
 
 
 def _terminal(table: Table, states: Names, state: Array) -> Array:
@@ -129,27 +148,6 @@ def _terminal(table: Table, states: Names, state: Array) -> Array:
     if factor < 0:
         raise table.error(f"must not be negative, got {factor:g}", "terminal")
     return factor * state
-
-
-def read_limits(table: Table, states: Names, inputs: Names) -> tuple[SoftLimit, ...]:
-    """Soft limits by the name of a state or an input."""
-    known = [*states.entries, *inputs.entries]
-    table.only(known, "state or input")
-    made = []
-    for name in table:
-        entry = table.table(name)
-        entry.only(LIMIT)
-        if "low" not in entry and "high" not in entry:
-            raise entry.error("give low, high or both")
-        values: dict[str, Any] = {key: entry.number(key) for key in entry}
-        of_input = name not in states.entries
-        index = (inputs if of_input else states).entries.index(name)
-        entry.need("weight", "Give one: the cost is ½ weight · excess² at every step.")
-        try:
-            made.append(SoftLimit(index, of_input=of_input, **values))
-        except ModelError as error:
-            raise entry.error(str(error)) from None
-    return tuple(made)
 
 
 @dataclass(frozen=True, eq=False)

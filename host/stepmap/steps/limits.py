@@ -61,7 +61,7 @@ class InputBounds:
 
     def clamp(self, u: Array, x: Array) -> Array:
         """The input nearest to u within the limits at a state x; for one or many."""
-        low, high = self._at(x)
+        low, high = self.at(x)
         return np.clip(u, low, high)
 
     def around(self, x: Array, u: Array) -> Box:
@@ -87,7 +87,8 @@ class InputBounds:
         values: Array = np.where(self.tied >= 0, x[..., self.tied], 0.0)
         return values
 
-    def _at(self, x: Array) -> tuple[Array, Array]:
+    def at(self, x: Array) -> tuple[Array, Array]:
+        """Least and largest inputs at a state, for one or many."""
         rho = self._tied_values(x)
         return np.maximum(self.low, rho - self.change), np.minimum(self.high, rho + self.change)
 
