@@ -38,7 +38,11 @@ def step_equations(step: sm.VariationalStep) -> ca.Function:
     q1, q2 = x[:nq], after[:nq]
     Lq, Lv, F = at_middle((q1 + q2) / 2, (q2 - q1) / dt, u[:forces], parameters)
     impulse = constraint(q1, parameters)[1].T @ lam if step.nc else 0
-    equations = [x[nq : nq + nd] + dt / 2 * Lq - Lv + dt * F - impulse, after[nq : nq + nd] - dt / 2 * Lq - Lv]
+    left = step.left  # part of a force's impulse at the step's begin
+    equations = [
+        x[nq : nq + nd] + dt / 2 * Lq - Lv + left * dt * F - impulse,
+        after[nq : nq + nd] - dt / 2 * Lq - Lv - (1 - left) * dt * F,
+    ]
     if step.nc:
         equations += [constraint(q2, parameters)[0]]
     if nk:
@@ -86,8 +90,7 @@ def solve(
     ipopt = {"print_level": 0, "sb": "yes", "tol": tolerance, "max_iter": 500, "nlp_scaling_method": "none"}
     if bounds is not None or states is not None:  # at the bounds themselves, and not pushed away from a good start
         ipopt |= {"bound_relax_factor": 0.0, "warm_start_init_point": "yes", "mu_init": 1e-6}
-        ipopt |= {f"warm_start_bound_{name}": 1e-9 for name in ("push", "frac", "slack_push", "slack_frac")}
-        ipopt.pop("warm_start_bound_slack_push"), ipopt.pop("warm_start_bound_slack_frac")
+        ipopt |= {"warm_start_bound_push": 1e-9, "warm_start_bound_frac": 1e-9}
     options = {"print_time": False, "ipopt": ipopt}
     solver = ca.nlpsol("solver", "ipopt", program, options)
     pull = np.zeros((n, step.nc)) if first.multipliers is None else _impulses(step, first)

@@ -18,6 +18,7 @@ import stepmap as sm
 from stepmap.optimal.goals.natural import natural_weights
 from stepmap.optimal.goals.reach import Task, reach
 from stepmap.optimal.goals.standing import holds, standing
+from stepmap.steps.limits import InputBounds
 from tests.swingups import CASES, SwingUp
 
 AWAY, PUSHED = 0.1, 0.02  # rad, standard deviations of starts
@@ -29,9 +30,14 @@ def task_of(case: SwingUp, pose: np.ndarray, use: float = 1.0) -> Task:
     """From rest at a pose to the goal, the plan using a part of the motor's limit."""
     step = case.step
     goal = standing(step, case.goal)
-    motor, limits = (sm.InputLimits(-part * case.limit, part * case.limit) for part in (1.0, use))
+    limits = sm.InputLimits(-use * case.limit, use * case.limit)
     weights = natural_weights(step, *goal, limits.on(step), case.steps * case.dt)
-    return Task(step, step.rest(pose), goal, weights, case.steps, limits, motor)
+    return Task(step, step.rest(pose), goal, weights, case.steps, limits)
+
+
+def motor(case: SwingUp) -> InputBounds:
+    """All that there is, which a law may use."""
+    return sm.InputLimits(-case.limit, case.limit).on(case.step)
 
 
 def starts(case: SwingUp, count: int, sigma: float = AWAY) -> np.ndarray:
@@ -49,7 +55,7 @@ def campaign(case: SwingUp, count: int) -> str:
         found = reach(task)
         cpu.append(time.process_time() - begun)
         iterations.append(sum(entry.length > 0 for entry in found.history))
-        bounds = task.motor.on(task.step)
+        bounds = motor(case)
         good = found.status.ok and holds(task.step, found.trajectory.x[-1], task.goal, task.law, bounds)
         held += good
         stretched += found.trajectory.steps > case.steps
@@ -65,12 +71,12 @@ def wrong_torque(case: SwingUp, use: float, runs: int = 40) -> int:
     """Runs of the plan that are up and held, its torque wrong by each of GAINS in turn."""
     task = task_of(case, np.zeros(case.step.nd), use)
     plan = reach(task).plan
-    step, bounds = task.step, task.motor.on(task.step)
+    step, bounds = task.step, motor(case)
     poses = starts(case, runs, PUSHED)
     return sum(_runs(step, plan, task, GAINS[i % len(GAINS)], poses[i], bounds) for i in range(runs))
 
 
-def _runs(step: sm.VariationalStep, plan: sm.Plan, task: Task, gain: float, pose: np.ndarray, bounds) -> bool:  # type: ignore[no-untyped-def]
+def _runs(step: sm.VariationalStep, plan: sm.Plan, task: Task, gain: float, pose: np.ndarray, bounds: InputBounds) -> bool:
     """Whether it is at the goal some time after the plan's end, the last row kept."""
     x, found = step.rest(pose), plan.trajectory
     for k in range(found.steps + int(AFTER / step.dt)):

@@ -48,8 +48,9 @@ def test_weights_that_change_with_time(solution: sm.Solution) -> None:
     assert solution.problem is not None
     step, cost, found = solution.problem.step, solution.problem.cost, solution.trajectory
     Q, R = (np.tile(M, (found.steps, 1, 1)) for M in (cost.Q, cost.R))
-    made = gains_with_steady_end(step, found, Q, R, solution.gains)
+    made, fading = gains_with_steady_end(step, found, Q, R, solution.gains)
     np.testing.assert_array_equal(made, solution.plan.gains)
+    assert fading == ""
 
 
 def test_a_solution_of_no_problem_keeps_its_gains(solution: sm.Solution) -> None:

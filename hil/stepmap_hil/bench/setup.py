@@ -63,7 +63,7 @@ class Setup:
     port: str | None = None
     mode: str = "lockstep"
     faults: tuple[Fault, ...] = field(default=())
-    ticks: int | None = None  # as many as the job has where None
+    ticks: int | None = None  # as many as the plan has where None
     rig: RigFile = field(default_factory=RigFile)
     flashed: Flashed | None = None
 
@@ -92,7 +92,7 @@ class Setup:
     @property
     def planned(self) -> int:
         """Ticks of a run that is not ended early."""
-        return self.job.steps if self.ticks is None else self.ticks
+        return len(self.controller.schedule.rows) - 1 if self.ticks is None else self.ticks
 
     def circumstances(self, faults: Sequence[Fault] = ()) -> Circumstances:
         """What a diagnosis has to know; `faults` are those that happened, with those of the operator."""

@@ -123,6 +123,8 @@ def _files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _trajectory(job: Job, packed: Mapping[str, Array]) -> Trajectory:
     steps, nx, nu, ndx = job.steps, job.step.nx, job.step.nu, job.step.ndx
+    if getattr(job, "goal", False):  # whose plan may have taken more time
+        steps = max(steps, len(packed["u"]))
     shapes = {"t": (steps + 1,), "x": (steps + 1, nx), "u": (steps, nu), "gains": (steps, nu, ndx)}
     for name, shape in shapes.items():
         if packed[name].shape != shape or packed[name].dtype != float or not np.isfinite(packed[name]).all():

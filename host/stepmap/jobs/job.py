@@ -12,7 +12,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.estimate import ExtendedKalmanFilter, Filter
-from stepmap.jobs.limits import HardLimits, motor_limits
+from stepmap.jobs.limits import HardLimits
 from stepmap.jobs.reference import Reference
 from stepmap.jobs.solve import solve
 from stepmap.jobs.weights import Noise, Weights
@@ -160,7 +160,6 @@ class TrackingJob:
             self.weights.matrices,
             self.steps,
             self.input_limits,
-            motor_limits(self.system),
             dict(self.hard.states),
             self.limits,
             self.rest,

@@ -14,10 +14,12 @@ from stepmap import systems
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, ModelError
 from stepmap.jobs import kinds
+from stepmap.jobs.limits import motor_limits
 from stepmap.jobs.parts import RESERVED
 from stepmap.jobs.stage import Stage, digest, digest_data, digest_sources, versions
 from stepmap.jobs.task import Job, Outcome
 from stepmap.optimal import Plan, Solution
+from stepmap.optimal.goals.verdict import Verdict, judge
 from stepmap.report import Picture, Section
 from stepmap.simulation import Simulation, input_units
 from stepmap.steps import Trajectory
@@ -88,7 +90,8 @@ def result(made: Stage, job: Job) -> Plan:
     except (OSError, DamagedError, ModelError) as error:
         raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
     x, u = found.trajectory.x, found.trajectory.u
-    if x.shape != (job.steps + 1, job.step.nx) or u.shape != (job.steps, job.step.nu):
+    steps = max(job.steps, len(u)) if getattr(job, "goal", False) else job.steps  # a goal may have taken more time
+    if x.shape != (steps + 1, job.step.nx) or u.shape != (steps, job.step.nu):
         raise ModelError(f"the result in {path} is of another system or horizon; run without it first")
     return found
 
@@ -107,8 +110,15 @@ def arrays(job: Job, solution: Outcome) -> bytes:
     return plan.packed(job.step, kind=job.kind, more=more)
 
 
+def verdict(job: Job, plan: Plan) -> Verdict:
+    """Whether a plan of the job will work, as far as its numbers tell."""
+    planned, motor = getattr(job, "input_limits", None), motor_limits(job.system)
+    step = job.step
+    return judge(step, plan, *(None if limits is None else limits.on(step) for limits in (planned, motor)))
+
+
 def _weights(solution: Outcome) -> dict[str, Array]:
-    """Those of the cost, where a tracking cost was what the search was for."""
+    """Those of the gains, where a tracking cost was what the search was for."""
     if not isinstance(solution, Solution) or solution.problem is None:
         return {}
     weights = solution.problem.weights
@@ -127,7 +137,7 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "system": system.name,
         "parameters": {p.name: p.value for p in system.parameters},
         "dt": job.dt,
-        "steps": job.steps,
+        "steps": solution.plan.trajectory.steps,
         "status": solution.status.name.lower(),
         "advice": "" if solution.status.ok else str(solution.status),
         "cost": solution.cost,
@@ -138,6 +148,7 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "constraint_force_low": float(forces.min()) if forces.size else None,
         "constraint_force_high": float(forces.max()) if forces.size else None,
         "constraint_gap": float(gaps.max()) if gaps.size else None,
+        "verdict": verdict(job, solution.plan).data(),
         "state_names": list(step.state_names),
         "state_units": list(step.layout.units),
         "input_names": list(step.input_names),
@@ -185,10 +196,11 @@ def section(heading: str, text: str, figures: Sequence[tuple[str, str]], drawn: 
 
 def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, str]]:
     """(name, value) of what tells a good result from a bad one."""
-    simulation = Simulation(job.step, solution.plan.trajectory)
+    simulation, steps = Simulation(job.step, solution.plan.trajectory), solution.plan.trajectory.steps
+    longer = f", longer than the {job.steps * job.dt:g} s of the job" if steps > job.steps else ""
     slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history else ""
     rows = [
-        ("horizon", f"{job.steps * job.dt:g} s in {job.steps} steps of {job.dt:.6g} s"),
+        ("horizon", f"{steps * job.dt:g} s in {steps} steps of {job.dt:.6g} s{longer}"),
         ("search", f"{solution.status.name.lower()} after {taken(solution)} steps{slope}, {cpu_s:.2g} s of CPU time"),
         ("cost", f"{solution.cost:.10g}"),
     ]

@@ -32,30 +32,21 @@ def read(root: Table, name: str) -> TrackingJob:
             raise root.error(f"the table [{table}] is missing: {why}")
     for table in root:
         root.table(table)
-    if ("reference" in root) == ("goal" in root):
-        raise root.error(
-            "give either the table [reference] or the table [goal]",
-            hint="[reference] is what the trajectory is to be near at all times, [goal] the pose it is to end in.",
-        )
+    goal = _has_goal(root)
     system = read_system(root.table("system"))
     dt, steps = read_time(root.table("time"))
     pose = read_start(root.table("start"), system)
     states, inputs = state_names(system), input_names(system)
     files: dict[str, bytes] = {}
     t = dt * np.arange(steps + 1)
-    goal = "goal" in root
     if goal:
         reference = read_goal(root.table("goal"), system, pose, steps)
     else:
         reference = read_reference(root.table("reference"), system, pose, t, files)
     hard, soft = read_limits(root.table("limits"), system, states, inputs)
     weights = read_weights(root.table("weights"), states, inputs)
-    open_ones = unlimited(system, hard)
-    if weights is None and open_ones:
-        raise root.table("weights").error(
-            f"natural weights need limits of all inputs, and {', '.join(open_ones)} has none",
-            hint="Give low and high in the system or in [limits], or [weights.state] and [weights.input].",
-        )
+    if weights is None:
+        _require_limits(root.table("weights"), unlimited(system, hard))
     return TrackingJob(
         name=name,
         system=system,
@@ -75,6 +66,24 @@ def read(root: Table, name: str) -> TrackingJob:
         root=root,
         files=files,
     )
+
+
+def _has_goal(root: Table) -> bool:
+    """Whether a pose to end in is given, and no reference."""
+    if ("reference" in root) == ("goal" in root):
+        raise root.error(
+            "give either the table [reference] or the table [goal]",
+            hint="[reference] is what the trajectory is to be near at all times, [goal] the pose it is to end in.",
+        )
+    return "goal" in root
+
+
+def _require_limits(table: Table, without: list[str]) -> None:
+    if without:
+        raise table.error(
+            f"natural weights need limits of all inputs, and {', '.join(without)} has none",
+            hint="Give low and high in the system or in [limits], or [weights.state] and [weights.input].",
+        )
 
 
 def _rest(table: Table, goal: bool) -> bool:

@@ -21,8 +21,8 @@ from stepmap.steps.protocol import Event, StepMap, Trajectory
 class Plan:
     """A trajectory, the gains (N, nu, ndx) that stabilize it, the reference it was sought for, its events.
 
-    u = trajectory.u[k] − gains[k] difference(trajectory.x[k], x). The last gain can be held for ever wherever the end
-    can be. A search without a reference gives the trajectory itself; a map without events gives none.
+    u = trajectory.u[k] − gains[k] difference(trajectory.x[k], x). The last gain can be held for ever, unless ``fading``
+    says why it cannot: then gains are those of a finite horizon, and the last ones let go. A search without a reference gives the trajectory itself; a map without events gives none.
     """
 
     trajectory: Trajectory
@@ -30,6 +30,7 @@ class Plan:
     reference: Trajectory
     events: tuple[Event, ...] = ()
     acts: tuple[float, ...] = ()  # times [s] at which the acts of a script begin
+    fading: str = ""
 
     def __post_init__(self) -> None:
         found, wanted = self.trajectory, self.reference
@@ -58,6 +59,7 @@ class Plan:
             "steps": found.steps,
             "forces": "multipliers" in arrays or "multipliers" in (more or {}),
             "acts": list(self.acts),
+            "fading": self.fading,
             "events": plan_file.event_rows(self.events),
         }
         if step is not None:
@@ -82,23 +84,26 @@ class Plan:
         try:
             found = plan_file.trajectory_of(arrays, events)
             reference = Trajectory(found.t, arrays["x_ref"], arrays["u_ref"])
-            return cls(found, arrays["gains"], reference, events, tuple(manifest.get("acts", ())))
+            acts, fading = tuple(manifest.get("acts", ())), str(manifest.get("fading", ""))
+            return cls(found, arrays["gains"], reference, events, acts, fading)
         except (ShapeError, TypeError) as error:
             raise DamagedError(f"{path}: its arrays do not fit together: {error}") from None
 
 
-def gains_with_steady_end(step: StepMap, trajectory: Trajectory, Q: Array, R: Array, otherwise: Array) -> Array:
-    """Gains whose terminal weight is the infinite-horizon cost of holding the end of the trajectory.
+def gains_with_steady_end(
+    step: StepMap, trajectory: Trajectory, Q: Array, R: Array, otherwise: Array
+) -> tuple[Array, str]:
+    """Gains whose terminal weight is the infinite-horizon cost of holding the end of the trajectory, and "".
 
-    Gains of a finite horizon fade towards its end, and the last of them hold nothing that falls. ``otherwise`` is
-    returned as it is where there is no steady regulator. Of weights that change with time the last ones hold the end.
+    Gains of a finite horizon fade towards its end, and the last of them hold nothing that falls. Where there is no
+    steady regulator, ``otherwise`` as it is, and why. Of weights that change with time the last ones hold the end.
     """
     last_Q, last_R = (M if M.ndim == 2 else M[-1] for M in (Q, R))
     try:
         at = step.linearize(trajectory.x[-1], held_input(step, trajectory.x[-1], trajectory.u[-1]))
-        return lqr(step, trajectory, Q, R, riccati(at.A, at.B, last_Q, last_R))
-    except (ConvergenceError, ModelError):
-        return otherwise
+        return lqr(step, trajectory, Q, R, riccati(at.A, at.B, last_Q, last_R)), ""
+    except (ConvergenceError, ModelError) as error:
+        return otherwise, str(error)
 
 
 def held_input(step: StepMap, x: Array, u: Array) -> Array:

@@ -189,11 +189,12 @@ class Solution:
         if self.problem is None:
             return Plan(self.trajectory, self.gains, self.trajectory)
         weights, found = self.problem.weights, self.trajectory
-        gains = self.gains
+        gains, fading = self.gains, "gains are those of the search, which fade towards its end: no weights of a regulator"
         if weights is not None:
-            gains = gains_with_steady_end(self.problem.step, found, weights.Q, weights.R, self.gains)
+            gains, fading = gains_with_steady_end(self.problem.step, found, weights.Q, weights.R, self.gains)
         wanted: tuple[Array, Array] | None = getattr(self.problem.cost, "reference", None)
-        return Plan(found, gains, found if wanted is None else Trajectory(found.t, *wanted), found.events)
+        reference = found if wanted is None else Trajectory(found.t, *wanted)
+        return Plan(found, gains, reference, found.events, fading=fading)
 
     def require(self) -> Solution:
         """Itself when converged; raises ConvergenceError otherwise."""

@@ -200,18 +200,15 @@ class KernelStep:
         *,
         within: InputBounds | None = None,
     ) -> Trajectory:
-        """The projection operator (eq. 12, Schultz & Murphey): from x0 under u = ū − K (x − x̄) along a reference.
-
-        With ``within``, such as ``sm.InputLimits(...).on(step)``, u is clamped to these limits.
-        """
+        """From x0 under u = ū − K (x − x̄) along a reference, clamped ``within`` limits (eq. 12, Schultz & Murphey)."""
         x0 = vector(x0, self.nx, "x0")
         K = rows(gains, self.ndx, "gains")
         if K.shape != (reference.steps, self.nu, self.ndx):
             raise ShapeError(f"gains: expected {(reference.steps, self.nu, self.ndx)}, got {K.shape}")
         self._fits(reference)
         lengths = self._lengths_of(dt, reference.steps)
-        given = self.parameter_values, lengths, x0, reference.x, reference.u, K
-        info, X, U, multipliers = self.kernel.project(*given, within)
+        along = lengths, x0, reference.x, reference.u, K
+        info, X, U, multipliers = self.kernel.project(self.parameter_values, *along, within)
         if info.status != OK:
             self._lost(info, X, U, "closed loop", info.step)
         return Trajectory(reference.t, X, U, multipliers)

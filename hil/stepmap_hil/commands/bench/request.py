@@ -53,7 +53,7 @@ class Task:
     port: str | None
     key: Path | None
     mode: str
-    ticks: int
+    ticks: int | None  # as many as the plan has where None
 
 
 def read(request: Request) -> Task:
@@ -80,7 +80,7 @@ def read(request: Request) -> Task:
     if key is not None or port is not None:
         keys.read(key or keys.default_path())
     mode = "realtime" if rig.real else request.mode
-    ticks = job.steps if request.seconds is None else _ticks(request.seconds, job.dt)
+    ticks = None if request.seconds is None else _ticks(request.seconds, job.dt)
     return Task(job, settings, rig, faults, board, port, key, mode, ticks)
 
 

@@ -31,8 +31,7 @@ PATIENCE = 500  # iterations of one search
 class Task:
     """From ``start`` to a standing ``goal`` in ``steps`` steps, within limits of inputs and states.
 
-    ``motor`` are the limits that a board's law has, which may be wider than those the plan uses. With ``rest`` the plan
-    ends in the goal itself, its last tick at rest; without, as near as the weights want it.
+    With ``rest`` the plan ends in the goal itself, its last tick at rest; without, as near as the weights want it.
     """
 
     step: VariationalStep
@@ -41,7 +40,6 @@ class Task:
     weights: Weights
     steps: int
     limits: InputLimits | None = None
-    motor: InputLimits | None = None
     states: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
     soft: tuple[SoftLimit, ...] = ()
     rest: bool = True
@@ -101,7 +99,7 @@ class _Search:
     def __init__(self, task: Task, options: dict[str, Any]) -> None:
         self.task, self.options, self.law = task, options, task.law
         self.goal = Standing(task.end, task.goal.u)
-        self.bounds = None if task.motor is None else task.motor.on(task.step)
+        self.bounds = None if task.limits is None else task.limits.on(task.step)
         self.history: tuple[Iteration, ...] = ()
         self.best: Solution | None = None
 
@@ -119,6 +117,8 @@ class _Search:
                 return None
             if self.task.rest:
                 found = self.forced(self.task.problem(problem.horizon, found.trajectory))
+                if not (found.status.ok or found.status.interrupted):
+                    return None
         return dataclasses.replace(found, history=self.history)
 
     def forced(self, problem: Problem) -> Solution:

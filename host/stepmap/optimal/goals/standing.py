@@ -27,13 +27,13 @@ class Standing(NamedTuple):
     u: Array
 
 
-def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike) -> Standing:
+def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike, near: float = NEAR) -> Standing:
     """The equilibrium at a pose, with the least forces that hold it; raises ModelError where nothing can stand there."""
     q = step.system.configuration(pose)
     x, u = step.equilibrium(q, _holding(step, q))
     off = np.abs(step.layout.pose(x) - q)
     worst = int(off.argmax())
-    if off[worst] > NEAR:
+    if off[worst] > near:
         name = step.state_names[worst]
         raise ModelError(
             f"goal: no forces of its inputs hold {step.system.name!r} at this pose: it stands {off[worst]:.3g} off in {name}",

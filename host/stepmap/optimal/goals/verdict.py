@@ -1,0 +1,147 @@
+"""Will it work? What a plan's numbers say before a board runs it, each with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from stepmap.errors import ConvergenceError, ModelError
+from stepmap.optimal.goals.room import LITTLE, WRONG, room
+from stepmap.optimal.goals.standing import standing
+from stepmap.optimal.plan import Plan, held_input
+from stepmap.steps.limits import InputBounds
+from stepmap.steps.variational import VariationalStep
+
+FAR = 0.05  # of the way from the start to the task: an end farther off has not reached it
+AWAY = 1e-3  # m or rad from an equilibrium, above which an end is none
+REST = "Set rest = true in [end]."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One answer: what was looked at, what was found, whether it is well, and what to do if it is not."""
+
+    name: str
+    text: str
+    ok: bool = True
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a plan's numbers promise. ``ok`` where nothing speaks against it."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(finding.ok for finding in self.findings)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """(name, text), the remedy after the text, as tables print them."""
+        return [(f.name, f.text if f.ok or not f.remedy else f"{f.text}. {f.remedy}") for f in self.findings]
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"ok": self.ok, "findings": [asdict(finding) for finding in self.findings]}
+
+
+def judge(
+    step: VariationalStep, plan: Plan, planned: InputBounds | None = None, motor: InputBounds | None = None
+) -> Verdict:
+    """The verdict on a plan. ``planned`` are the limits it was made within, ``motor`` those that its law will have."""
+    findings = [_end(step, plan), _rest(step, plan), _hold(step, plan)]
+    findings += _inputs(step, plan, planned)
+    if motor is not None and step.layout.plain:
+        findings += _room(step, plan, motor)
+    forces = plan.trajectory.multipliers
+    if forces is not None and forces.size:
+        low, high = float(forces.min()), float(forces.max())
+        remedy = "Weigh q less or p more, or go slower: a string cannot push."
+        slack = "; below 0 a string would be slack" if low < 0 else ""
+        findings.append(Finding("tension", f"{low:.3g} to {high:.3g} N{slack}", low >= 0, remedy))
+    return Verdict(tuple(findings))
+
+
+def _end(step: VariationalStep, plan: Plan) -> Finding:
+    """How far the end is from where the task has it, beside the way there."""
+    pose, units = step.layout.pose, step.layout.units
+    wanted = pose(plan.reference.x)
+    off, way = np.abs(pose(plan.trajectory.x[-1]) - wanted[-1]), np.abs(wanted - pose(plan.trajectory.x[0])).max(axis=0)
+    size = {unit: max(float(way[i]) for i in range(len(way)) if units[i] == unit) for unit in units[: len(way)]}
+    parts = np.array([off[i] / (size[units[i]] or 1.0) for i in range(len(off))])
+    i = int(parts.argmax())
+    text = f"{_shown(off[i], units[i])} from the task ({step.state_names[i]})"
+    remedy = "The weights prefer to stay away, or the time is too short: leave out [weights] for natural ones. " + REST
+    return Finding("end", text, bool(parts[i] <= FAR), remedy)
+
+
+def _rest(step: VariationalStep, plan: Plan) -> Finding:
+    """Whether the end stays where it is under the input that holds it."""
+    x, layout = plan.trajectory.x[-1], step.layout
+    after = step.step(x, held_input(step, x, plan.trajectory.u[-1])).x
+    moved = np.abs(layout.pose(after) - layout.pose(x))
+    i = int(moved.argmax())
+    try:
+        at = standing(step, layout.pose(x), near=np.inf)
+    except (ConvergenceError, ModelError):
+        at = None
+    motion = f"it moves {_shown(moved[i], layout.units[i])} per tick ({step.state_names[i]})"
+    if at is None:
+        return Finding("rest", f"the end is no equilibrium, and none is near: {motion}", False, "End where it can stand.")
+    off = np.abs(layout.pose(at.x) - layout.pose(x))
+    j = int(off.argmax())
+    if off[j] <= AWAY and moved[i] <= AWAY:
+        return Finding("rest", f"the end is an equilibrium: {motion}")
+    place = f", the nearest one is {_shown(off[j], layout.units[j])} away ({step.state_names[j]})" if off[j] > AWAY else ""
+    return Finding("rest", f"the end is no equilibrium: {motion}{place}", False, REST)
+
+
+def _hold(step: VariationalStep, plan: Plan) -> Finding:
+    """Whether the last gain, which a board keeps, holds the end."""
+    x = plan.trajectory.x[-1]
+    at = step.linearize(x, held_input(step, x, plan.trajectory.u[-1]))
+    radius = float(np.abs(np.linalg.eigvals(at.A - at.B @ plan.gains[-1])).max())
+    if plan.fading:
+        text = f"{plan.fading}; the last gain leaves {radius:.3f} per tick"
+        return Finding("hold", text, False, "Weigh every coordinate, and look whether the inputs can move what falls.")
+    if radius <= 1.0 + 1e-6:
+        slow = "" if radius < 1.0 - 1e-6 else ", what does not decay has no weight"
+        return Finding("hold", f"the last gain holds the end: {radius:.3f} per tick{slow}")
+    return Finding("hold", f"the last gain does not hold the end: {radius:.3f} per tick", False, "Weigh what grows.")
+
+
+def _inputs(step: VariationalStep, plan: Plan, planned: InputBounds | None) -> Iterator[Finding]:
+    """Ticks at the limits that the plan keeps."""
+    if planned is None:
+        return
+    u = plan.trajectory.u
+    held = planned.at_limit(plan.trajectory.x[:-1], u) != 0
+    for i in np.flatnonzero(np.isfinite(planned.span)):
+        part = float(held[:, i].mean())
+        most = f"{np.abs(u[:, i]).max():.4g} at most"
+        text = f"at its limit in {part:.0%} of ticks, {most}" if part else f"never at its limit, {most}"
+        yield Finding(step.input_names[i], text)
+
+
+def _room(step: VariationalStep, plan: Plan, motor: InputBounds) -> Iterator[Finding]:
+    """Whether the law keeps off the motors' limits when they give more or less than told; of forces alone."""
+    excess = room(step, plan, motor)
+    if excess is None:
+        return
+    if excess <= 0:
+        yield Finding("room", f"enough for motors that give {WRONG:.0%} more or less than told")
+        return
+    some = "little: " if excess <= LITTLE else ""
+    text = f"{some}with motors {WRONG:.0%} off the law wants {excess:.0%} more than there is"
+    yield Finding("room", text, excess <= LITTLE, "Plan with less of the limits: use = 0.75 in [limits].")
+
+
+def _shown(value: float, unit: str) -> str:
+    """A length or an angle, small ones in thousandths."""
+    if unit in ("m", "rad") and abs(value) < 0.1:
+        return f"{1e3 * value:.2g} m{unit}" if abs(value) >= 1e-6 else f"less than 0.001 m{unit}"
+    return f"{value:.3g} {unit}".rstrip()
