@@ -167,7 +167,7 @@ def _values(given: Given, step: StepMap, what: str, none: float) -> Array:
             values[step.input_names.index(name)] = float(value)
         return values
     values = numbers(given, f"limits, {what}")
-    if values.shape not in ((), (step.nu,)):
+    if values.shape not in ((), (1,), (step.nu,)):
         raise ShapeError(f"limits, {what}: expected one number or {step.nu}, got shape {values.shape}")
     if np.isnan(values).any():
         raise ShapeError(f"limits, {what}: has entries that are not numbers")

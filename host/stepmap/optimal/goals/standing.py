@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.lqr import Regulator
+from stepmap.steps.kernels.implicit import call
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import Trajectory
 from stepmap.steps.variational import VariationalStep
@@ -67,8 +68,9 @@ def _holding(step: VariationalStep, q: Array) -> Array:
     still, par = np.zeros_like(q), system.parameter_values
 
     def pull(u: Array) -> Array:
-        lq, _, force = step.functions.first.casadi(q, still, u, par)
-        return np.asarray(lq + force)[:, 0]
+        lq, _, force = call(step.functions.first, q, still, u, par)
+        out: Array = (lq + force)[:, 0]
+        return out
 
     none = pull(np.zeros(count))
     matrix = np.column_stack([pull(unit) - none for unit in np.eye(count)])
