@@ -3,16 +3,21 @@
     python tests/bench/swingups.py [--starts 20] [--only acrobot,furuta] [--quick]
 
 Every start is hanging, each angle off by 0.1 rad (standard deviation). *Held*: from the plan's last state the steady
-regulator, clamped to the motor's limit, is within 0.01 of the goal after 10 s. The second table runs each plan with the
-torque 5 and 10 % too weak and too strong from starts 0.02 rad off, 40 runs, under the plan's gains and the motor's clamp.
+regulator, clamped to the motor's limit, is within 0.01 of the goal after 10 s. The second table runs each plan with
+the torque 5 and 10 % too weak and too strong from starts 0.02 rad off, 40 runs, under the plan's gains and the motor's
+clamp.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # a script finds only what is beside it
 
 import stepmap as sm
 from stepmap.optimal.goals.natural import natural_weights
@@ -62,8 +67,8 @@ def campaign(case: SwingUp, count: int) -> str:
         worst = max(worst, float(np.abs(found.trajectory.u).max() / case.limit - 1))
     middle = float(np.median(cpu))
     return (
-        f"{case.name:16s} {held:3d}/{count:<3d} {np.median(iterations):6.0f} {max(iterations):6d} {middle:8.2f} {max(cpu):8.2f}"
-        f" {stretched:6d} {worst:10.1e}"
+        f"{case.name:16s} {held:3d}/{count:<3d} {np.median(iterations):6.0f} {max(iterations):6d} {middle:8.2f}"
+        f" {max(cpu):8.2f} {stretched:6d} {worst:10.1e}"
     )
 
 
@@ -76,7 +81,9 @@ def wrong_torque(case: SwingUp, use: float, runs: int = 40) -> int:
     return sum(_runs(step, plan, task, GAINS[i % len(GAINS)], poses[i], bounds) for i in range(runs))
 
 
-def _runs(step: sm.VariationalStep, plan: sm.Plan, task: Task, gain: float, pose: np.ndarray, bounds: InputBounds) -> bool:
+def _runs(
+    step: sm.VariationalStep, plan: sm.Plan, task: Task, gain: float, pose: np.ndarray, bounds: InputBounds
+) -> bool:
     """Whether it is at the goal some time after the plan's end, the last row kept."""
     x, found = step.rest(pose), plan.trajectory
     for k in range(found.steps + int(AFTER / step.dt)):

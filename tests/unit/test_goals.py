@@ -25,7 +25,8 @@ def task_of(case: SwingUp, use: float = 1.0, **changed: object) -> Task:
     goal = standing(case.step, case.goal)
     weights = natural_weights(case.step, *goal, limits.on(case.step), case.steps * case.dt)
     return dataclasses.replace(
-        Task(case.step, case.step.rest({}), goal, weights, case.steps, limits), **changed  # type: ignore[arg-type]
+        Task(case.step, case.step.rest({}), goal, weights, case.steps, limits),
+        **changed,  # type: ignore[arg-type]
     )
 
 
@@ -148,7 +149,7 @@ def finding(verdict: Verdict, name: str) -> tuple[str, bool]:
 
 def test_a_plan_with_three_quarters_of_the_torque_has_room_and_one_with_all_has_none() -> None:
     """As runs with motors 10 % off tell, which tests/bench/swingups.py counts."""
-    good, plan = verdict_of("pendulum", 0.75)
+    good, _ = verdict_of("pendulum", 0.75)
     assert good.ok
     assert finding(good, "room") == ("enough for motors that give 10% more or less than told", True)
     assert finding(good, "end")[1]

@@ -122,9 +122,7 @@ def cart(limit: float, steps: int = 150) -> sm.Problem:
     step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
     x_ref = np.zeros((steps + 1, 4))
     x_ref[:, 1] = np.pi
-    cost = sm.TrackingCost(
-        np.diag([10, 100, 1, 1]), [[0.01]], np.diag([1e3, 1e3, 10, 10]), x_ref, np.zeros((steps, 1))
-    )
+    cost = sm.TrackingCost(np.diag([10, 100, 1, 1]), [[0.01]], np.diag([1e3, 1e3, 10, 10]), x_ref, np.zeros((steps, 1)))
     return sm.Problem(step, cost, step.rest({}), limits=sm.InputLimits(-limit, limit))
 
 
@@ -210,7 +208,9 @@ def test_compiled_rollouts_are_clamped_like_evaluated_ones() -> None:
     assert clamped[:, 0].min() == -0.01
     change = np.diff(np.concatenate([x0[3:4], clamped[:, 1]]))
     assert np.abs(change).max() == pytest.approx(0.1 * step.dt, abs=1e-15)
-    np.testing.assert_array_equal(bounds.at_limit(ours[1][:-1], clamped) != 0, bounds.at_limit(theirs[1][:-1], theirs[2]) != 0)
+    np.testing.assert_array_equal(
+        bounds.at_limit(ours[1][:-1], clamped) != 0, bounds.at_limit(theirs[1][:-1], theirs[2]) != 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,9 @@ def read_goal(table: Table, system: System, start: Array, steps: int) -> Referen
     try:
         system.require_on_constraints(pose)
     except ModelError as error:
-        raise table.error(str(error).partition(";")[0], hint="Name coordinates that agree with the constraints.") from None
+        raise table.error(
+            str(error).partition(";")[0], hint="Name coordinates that agree with the constraints."
+        ) from None
     return Reference(np.tile(pose, (steps + 1, 1)), np.zeros((steps, len(system.inputs))), "legendre", tuple(table))
 
 

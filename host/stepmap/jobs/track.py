@@ -7,8 +7,8 @@ from typing import cast
 import numpy as np
 
 from stepmap.jobs.job import Solver, TrackingJob
-from stepmap.jobs.parts import SHARED, read_forces, read_start, read_system, read_time
 from stepmap.jobs.limits import read_limits, unlimited
+from stepmap.jobs.parts import SHARED, read_forces, read_start, read_system, read_time
 from stepmap.jobs.reference import read_goal, read_reference
 from stepmap.jobs.weights import channel_names, input_names, read_controller, read_noise, read_weights, state_names
 from stepmap.optimal.goals.reach import PATIENCE

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.optimal.objective import Expansion, Objective
-from stepmap.optimal.problem import Iteration, Problem, Solution, Status
+from stepmap.optimal.problem import Problem, Solution, Status
 from stepmap.steps.protocol import Trajectory
 
 KEPT = 1e-8  # violation, in the unit of the state, that counts as none
@@ -120,7 +120,7 @@ def within_constraints(problem: Problem, search: Search, iterations: int) -> Sol
 def _rounds(problem: Problem, search: Search, found: Solution, first: Multipliers, iterations: int) -> Solution:
     """Searches with multipliers, from a solution or a guess, until the constraints are kept or nothing helps."""
     free = dataclasses.replace(problem, states=None, end=None)
-    regulator = problem.regulator if problem.weights is None else tuple(problem.weights)
+    regulator = problem.regulator if problem.weights is None else problem.weights
     made = Augmented(free.cost, *problem.state_bounds, first)
     off, status, history = made.violation(found.trajectory.x), found.status, found.history
     in_vain = 0

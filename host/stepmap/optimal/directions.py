@@ -1,8 +1,8 @@
 """Directions at a trajectory: minimizers of linear-quadratic models of the cost over its tangent space.
 
-Where inputs have limits, a model is minimized within them by an active set over the whole horizon; inputs of the set are
-held at their limits, and feedback through them is switched off, in the projection and in the costates: kept there, it
-would promise a change that the limit does not allow.
+Where inputs have limits, a model is minimized within them by an active set over the whole horizon. Inputs of the set
+are held at their limits, and feedback through them is switched off, in the projection and in the costates: kept there,
+it would promise a change that the limit does not allow.
 """
 
 from __future__ import annotations
@@ -192,9 +192,7 @@ def without(K: Array, held: Array, bounds: InputBounds) -> Array:
     return out
 
 
-def _solve(
-    model: Quadratic, part: float, at: Point, passes: int = PASSES
-) -> tuple[int, Array, Array, Array | None]:
+def _solve(model: Quadratic, part: float, at: Point, passes: int = PASSES) -> tuple[int, Array, Array, Array | None]:
     """Status, K, f and held inputs of a model's minimizer within the limits."""
     if at.bounds is None or at.held is None:
         status, K, f, _ = recursions().backward(model, part)

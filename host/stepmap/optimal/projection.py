@@ -134,8 +134,8 @@ def _start(problem: Problem) -> Point:
                 x=error.x,
             ) from error
         let_go = np.zeros_like(K)
-        trajectory = step.follow(problem.start, guess, let_go, **within) if within else step.rollout(
-            problem.start, guess.u
+        trajectory = (
+            step.follow(problem.start, guess, let_go, **within) if within else step.rollout(problem.start, guess.u)
         )
     return point(step, cost, trajectory, cost.value(trajectory), bounds)
 

@@ -191,7 +191,9 @@ class NumpyRecursions:
             rows = np.zeros((n, nu, nx + 1))
             for i in np.flatnonzero(box.tied >= 0):
                 rows[np.abs(at[:, i]) == 2, i, box.tied[i]] = -1.0
-            rows[:, :, nx] = -np.select([at == 2, at == 1, at == -1, at == -2], [box.rate_high, *box[1::-1], box.rate_low])
+            rows[:, :, nx] = -np.select(
+                [at == 2, at == 1, at == -1, at == -2], [box.rate_high, *box[1::-1], box.rate_low]
+            )
             status, K, f, _, push = self._hold(lq, part, at != 0, rows)
             if status:
                 return Limited(status, K, f, z, v, at, turn)

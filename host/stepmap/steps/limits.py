@@ -22,7 +22,7 @@ SLACK = 1e-10  # of an input's span, what rounding may exceed
 
 
 class Box(NamedTuple):
-    """Bounds of a change v of the inputs of a trajectory, (N, nu): low ≤ v ≤ high, and rate_low + z ≤ v ≤ rate_high + z.
+    """Bounds of a change v of a trajectory's inputs, (N, nu): low ≤ v ≤ high, and rate_low + z ≤ v ≤ rate_high + z.
 
     z is the change of the state that an input is the next value of; entries are infinite where there is no bound.
     """
@@ -57,7 +57,8 @@ class InputBounds:
     @property
     def span(self) -> Array:
         """The width of each input's range, (nu); infinite where it has none."""
-        return np.minimum(self.high - self.low, 2 * self.change)
+        width: Array = np.minimum(self.high - self.low, 2 * self.change)
+        return width
 
     def clamp(self, u: Array, x: Array) -> Array:
         """The input nearest to u within the limits at a state x; for one or many."""
@@ -129,7 +130,9 @@ def state_bounds(
 ) -> tuple[Array, Array, Array]:
     """Low and high limits of states (nx) from limits by name, and a state to end in; raises where they do not fit."""
     if (states or end is not None) and not step.layout.plain:
-        raise ModelError("states, end: only states that are plain numbers can have them, and this map's lie on a manifold")
+        raise ModelError(
+            "states, end: only states that are plain numbers can have them, and this map's lie on a manifold"
+        )
     low, high = np.full(step.nx, -np.inf), np.full(step.nx, np.inf)
     for name, (least, most) in states.items():
         if name not in step.state_names:

@@ -83,7 +83,9 @@ class SecondSensitivity(NamedTuple):
     @classmethod
     def of(cls, H: Array, n: int) -> SecondSensitivity:
         """The blocks of Hessians (..., ns, ns) in (x, u, dt), with n tangent dimensions of x."""
-        return cls(H[..., :n, :n], H[..., :n, n:-1], H[..., n:-1, n:-1], H[..., :n, -1], H[..., n:-1, -1], H[..., -1, -1])
+        return cls(
+            H[..., :n, :n], H[..., :n, n:-1], H[..., n:-1, n:-1], H[..., :n, -1], H[..., n:-1, -1], H[..., -1, -1]
+        )
 
 
 @dataclass(frozen=True, eq=False)

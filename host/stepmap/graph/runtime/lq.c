@@ -283,7 +283,8 @@ static int backward(int n, int nx, int nu, const double *A, const double *B, con
       cholesky_solve(L, Kf, nu, gs);
     }
     multiply(GK, gs, G, gs, Kf, gs, nx, nu, nx + 1, 1);
-    for (int i = 0; some_held && i < nu; i++) { /* P = N - G^T K - K^T (G - H K), the last term of tied rows alone */
+    /* P = N - G^T K - K^T (G - H K), the last term of tied rows alone */
+    for (int i = 0; held && some_held && i < nu; i++) {
       if (is_rate(held->at[(ptrdiff_t)k * nu + i])) {
         const int row = held->tied[i];
         for (int j = row; j <= nx; j++) {
@@ -320,7 +321,8 @@ SM_EXPORT int lq_backward(int n, int nx, int nu, const double *A, const double *
                           const double *R, ptrdiff_t Rs, const double *S, ptrdiff_t Ss, const double *terminal,
                           const double *q, const double *r, double part, const double *xx, const double *xu,
                           const double *uu, double *K, double *f, double *P0, double *scratch, int *live) {
-  return backward(n, nx, nu, A, B, Q, Qs, R, Rs, S, Ss, terminal, q, r, part, xx, xu, uu, NULL, K, f, P0, scratch, live);
+  return backward(n, nx, nu, A, B, Q, Qs, R, Rs, S, Ss, terminal, q, r, part, xx, xu, uu, NULL, K, f, P0, scratch,
+                  live);
 }
 
 /* z_{k+1} = A z + B v, v = -K z - f from z_0 = 0. */
@@ -387,8 +389,8 @@ struct box {
 };
 
 /* Where an input belongs after a pass that gave v with the multiplier `push` (of one that was held). */
-static int placed(const struct box *box, int at, int place, double v, double zt, double push, double least, double slack,
-                  int has_rate) {
+static int placed(const struct box *box, int at, int place, double v, double zt, double push, double least,
+                  double slack, int has_rate) {
   const double up = box->high[place], down = box->low[place];
   const double rate_up = has_rate ? box->rate_high[place] + zt : INFINITY;
   const double rate_down = has_rate ? box->rate_low[place] + zt : -INFINITY;

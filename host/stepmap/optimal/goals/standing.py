@@ -29,7 +29,7 @@ class Standing(NamedTuple):
 
 
 def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike, near: float = NEAR) -> Standing:
-    """The equilibrium at a pose, with the least forces that hold it; raises ModelError where nothing can stand there."""
+    """The equilibrium at a pose, with the least forces that hold it; raises ModelError where none is ``near`` it."""
     q = step.system.configuration(pose)
     x, u = step.equilibrium(q, _holding(step, q))
     off = np.abs(step.layout.pose(x) - q)
@@ -37,7 +37,8 @@ def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike, near:
     if off[worst] > near:
         name = step.state_names[worst]
         raise ModelError(
-            f"goal: no forces of its inputs hold {step.system.name!r} at this pose: it stands {off[worst]:.3g} off in {name}",
+            f"goal: no forces of its inputs hold {step.system.name!r} at this pose: "
+            f"it stands {off[worst]:.3g} off in {name}",
             hint=f"Ask for a pose that can be held, such as {name} = {x[worst]:.6g}.",
         )
     return Standing(x, u)

@@ -91,12 +91,16 @@ def _rest(step: VariationalStep, plan: Plan) -> Finding:
         at = None
     motion = f"it moves {_shown(moved[i], layout.units[i])} per tick ({step.state_names[i]})"
     if at is None:
-        return Finding("rest", f"the end is no equilibrium, and none is near: {motion}", False, "End where it can stand.")
+        return Finding(
+            "rest", f"the end is no equilibrium, and none is near: {motion}", False, "End where it can stand."
+        )
     off = np.abs(layout.pose(at.x) - layout.pose(x))
     j = int(off.argmax())
     if off[j] <= AWAY and moved[i] <= AWAY:
         return Finding("rest", f"the end is an equilibrium: {motion}")
-    place = f", the nearest one is {_shown(off[j], layout.units[j])} away ({step.state_names[j]})" if off[j] > AWAY else ""
+    place = (
+        f", the nearest one is {_shown(off[j], layout.units[j])} away ({step.state_names[j]})" if off[j] > AWAY else ""
+    )
     return Finding("rest", f"the end is no equilibrium: {motion}{place}", False, REST)
 
 
