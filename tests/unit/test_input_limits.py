@@ -98,7 +98,7 @@ def test_bounds_that_move_with_a_state_are_kept_and_pushed_against(either: Recur
 def test_compiled_passes_are_those_in_numpy(nx: int, nu: int, tied: int | None) -> None:
     lq, box = some(nx, nu), bounded(nx, nu, 0.2, tied)
     start = np.random.default_rng(1).integers(-1, 2, size=(STEPS, nu)).astype(np.intc)
-    ours, theirs = (r.limited(lq, 0.8, box, start, 5) for r in (recursions(), NumpyRecursions()))
+    ours, theirs = (r.limited(lq, 0.8, box, start, 12) for r in (recursions(), NumpyRecursions()))
     assert (ours.status, ours.passes) == (theirs.status, theirs.passes)
     np.testing.assert_array_equal(ours.at, theirs.at)
     for one, other in zip(ours[1:5], theirs[1:5], strict=True):

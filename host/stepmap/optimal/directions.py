@@ -20,7 +20,7 @@ from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import StepMap, Trajectory
 
 ROUNDING = 1e-13  # relative rounding of a cost summed over a trajectory
-PASSES = 8  # over the horizon, in which a set of held inputs has to settle; more gain nothing
+PASSES = 30  # over the horizon, in which a set of held inputs has to settle; most do in five
 MANY_PASSES = 50  # for a model that would otherwise give no direction at all
 FINENESS = 1 / 16  # of the part of the curvature that is searched for, relative to what is left out of it
 SHRINK = 0.8
