@@ -35,21 +35,7 @@ def emit_robot(
         f"#define SM_DELAY_SAMPLES {delay_samples(delay, program.period)} /* the same in whole periods */",
         "",
     ]
-    scales, shifts, steps = [], [], []
-    for command, fraction, axis in used:
-        factor = 256.0 * axis.counts_per_unit if command.moves else axis.effort_per_unit
-        if formats is None:
-            scales.append(_literal(factor, scalar))
-            shifts.append("0")
-            step = axis.speed * program.period if command.moves else 2 * _span(command)
-            steps.append(_literal(step, scalar))
-            continue
-        scaled = factor * 2.0**-fraction  # of one unit of the word
-        shift = min(max(29 - math.floor(math.log2(scaled)), 1), 62)  # the firmware adds half of it to 64 bits
-        scales.append(str(round(scaled * 2.0**shift)))
-        shifts.append(str(shift))
-        step = axis.speed * program.period if command.moves else 2 * _span(command)
-        steps.append(str(min(round(step * 2.0**fraction), 2**31 - 1)))
+    scales, shifts, steps = _factors(used, scalar, program.period, fixed=formats is not None)
     out += [
         "/* Motor position (counts, 8 fraction bits) or effort (per mille) = command * SCALE * 2^-SHIFT */",
         f"#define SM_AXIS_SCALE {{{', '.join(scales) or '0'}}}",
@@ -66,6 +52,27 @@ def emit_robot(
     if not used:
         out.append("    {0} \\")
     return "\n".join([*out, "  }", "", *_encoders(program, formats, scalar, measured), "#endif", ""])
+
+
+def _factors(
+    used: Sequence[tuple[Field, int, Axis]], scalar: Scalar, period: float, *, fixed: bool
+) -> tuple[list[str], list[str], list[str]]:
+    """Scales and shifts from commands to motors, and largest changes of commands in one tick."""
+    scales, shifts, steps = [], [], []
+    for command, fraction, axis in used:
+        factor = 256.0 * axis.counts_per_unit if command.moves else axis.effort_per_unit
+        step = axis.speed * period if command.moves else 2 * _span(command)
+        if not fixed:
+            scales.append(_literal(factor, scalar))
+            shifts.append("0")
+            steps.append(_literal(step, scalar))
+            continue
+        scaled = factor * 2.0**-fraction  # of one unit of the word
+        shift = min(max(29 - math.floor(math.log2(scaled)), 1), 62)  # the firmware adds half of it to 64 bits
+        scales.append(str(round(scaled * 2.0**shift)))
+        shifts.append(str(shift))
+        steps.append(str(min(round(step * 2.0**fraction), 2**31 - 1)))
+    return scales, shifts, steps
 
 
 def _encoders(
