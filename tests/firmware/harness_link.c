@@ -68,7 +68,7 @@ static void send_heartbeat(void) {
   mavlink_heartbeat_t m;
   memset(&m, 0, sizeof m);
   m.state = STEPMAP_STATE_IDLE;
-  m.protocol = 2;
+  m.protocol = 3;
   m.flags = has_key ? STEPMAP_FLAG_HAS_KEY : 0U;
   memcpy(m.model, model, sizeof model);
   memcpy(m.board_id, board_id, sizeof m.board_id);

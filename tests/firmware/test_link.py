@@ -448,7 +448,7 @@ def test_a_board_of_another_protocol_is_named(fresh: Board) -> None:
     link = Link(line, KEY)
     message = Message("HEARTBEAT", {"protocol": 1}, system=1, component=1)
     line.hear(dialect.encode(message, 0, key=KEY.derive("stepmap link"), timestamp=clock() + 10**6))
-    with pytest.raises(LinkError, match=r"speaks protocol 1 and this host 2\.\nhint: Build and flash it"):
+    with pytest.raises(LinkError, match=r"speaks protocol 1 and this host 3\.\nhint: Build and flash it"):
         link.connect(timeout=0.05)
 
 

@@ -17,7 +17,8 @@ from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.commands.prepare import controller_of, firmware
 from stepmap_hil.firmware.build import Choices
-from stepmap_hil.report.summary import bit_exact, comparison, series
+from stepmap_hil.report.series import series
+from stepmap_hil.report.summary import bit_exact, comparison
 from stepmap_hil.runs.log import Run
 from stepmap_hil.wire import dialect
 from tests.hil.rigs import quiet

@@ -17,6 +17,7 @@ from stepmap.steps.kernels.equations import Equations
 from stepmap.steps.kernels.implicit import ImplicitKernel
 from stepmap.steps.kernels.info import DIVERGED, NOT_FINITE, OK, SINGULAR, Info
 from stepmap.steps.layout import Layout
+from stepmap.steps.lengths import lengths_of, times
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import (
     Curvature,
@@ -168,7 +169,7 @@ class KernelStep:
                 self._lost(info, X[j], U if U.ndim == 2 else U[j], f"rollout from start {j}", k)
             for i in np.flatnonzero(done < U.shape[-2]):
                 X[i, done[i] + 1 :], forces[i, done[i] :] = np.nan, np.nan
-        return Rollouts(self._times(lengths, U.shape[-2]), X, forces, np.asarray(done, dtype=int))
+        return Rollouts(times(lengths, U.shape[-2]), X, forces, np.asarray(done, dtype=int))
 
     def linearize_many(self, X: ArrayLike, U: ArrayLike) -> tuple[Array, Array, Array]:
         """Next states (n, nx), A (n, ndx, ndx) and B (n, ndx, nu) at n unrelated points, in one compiled call."""
@@ -192,7 +193,7 @@ class KernelStep:
         info, X, multipliers = self.kernel.rollout(self.parameter_values, lengths, x0, U)
         if info.status != OK:
             self._lost(info, X, U, "rollout", info.step)
-        return Trajectory(self._times(lengths, len(U)), X, U, multipliers)
+        return Trajectory(times(lengths, len(U)), X, U, multipliers)
 
     def follow(
         self,
@@ -278,21 +279,7 @@ class KernelStep:
         return np.array([self.dt])
 
     def _lengths_of(self, dt: ArrayLike | None, n: int) -> Array:
-        """Lengths of n steps as the kernel takes them: one for all, or one per step."""
-        if dt is None:
-            return self._own_length
-        lengths = numbers(dt, "dt")
-        lengths = rows(lengths, lengths.shape[-1], "dt")
-        if lengths.shape not in ((1,), (n,)):
-            raise ShapeError(f"dt: expected one length, or {n}, one per step, got shape {lengths.shape}")
-        if not (lengths > 0).all():
-            raise ShapeError(f"dt: lengths of steps must be positive, got {lengths.min():g}")
-        return lengths
-
-    def _times(self, lengths: Array, n: int) -> Array:
-        if len(lengths) == 1:
-            return float(lengths[0]) * np.arange(n + 1)
-        return np.concatenate([[0.0], np.cumsum(lengths)])
+        return self._own_length if dt is None else lengths_of(dt, n)
 
     def _fits(self, trajectory: Trajectory) -> None:
         if trajectory.x.shape[1] != self.nx or trajectory.u.shape[1] != self.nu:

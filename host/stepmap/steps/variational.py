@@ -60,7 +60,7 @@ class MidpointLayout(MechanicalLayout):
         step = self._step
         nq = self.nd + self.nk
         q, v = np.broadcast_arrays(rows(pose, nq, "pose"), rows(velocity, nq, "velocity"))
-        given = np.zeros(self.forces) if forces is None else vector(forces, self.forces, "forces")
+        given = np.zeros(self.forces) if forces is None else rows(forces, self.forces, "forces")
         flat = (q - step.dt / 2 * v).reshape(-1, q.shape[-1]).T
         u = np.broadcast_to(given, (*q.shape[:-1], self.forces)).reshape(flat.shape[1], self.forces).T
         par = np.tile(step.system.parameter_values[:, None], flat.shape[1])
