@@ -106,7 +106,7 @@ def stopped_by_a_fault(build: Path) -> None:
     assert (found["compared_ticks"], found["latency_ms"], found["injected_faults"], found["faults"]) == (59, None, 1, 0)
     ratio = found["open_loop_rms_m"] / found["closed_loop_rms_m"]
     assert 0.5 < ratio < 1  # the open loop falls over only later; until then an encoder that is off does more harm
-    assert f"over the same 59 ticks: {1 / ratio:.1f} times worse" in table
+    assert f"over the same 59 ticks: {1 / ratio:.2f} times worse" in table
     assert "latency" not in table
     first, second = runs.known(build / "cart_pendulum" / "runs")
     assert json.loads((first.path / "summary.json").read_text()) == before
