@@ -13,7 +13,7 @@ def reaction_wheel(mass: float = 0.5, length: float = 0.3, wheel_inertia: float 
     J = b.parameter("wheel_inertia", wheel_inertia, unit="kg m²")
     theta = b.coordinate("theta", unit="rad", low=-7.0, high=7.0)
     wheel = b.coordinate("wheel", unit="rad", low=-400.0, high=400.0)
-    torque = b.input("torque", unit="N m", low=-0.4, high=0.4)
+    torque = b.input("torque", unit="N m", low=-0.6, high=0.6)
     hub = b.world.rz(theta, name="pivot").ty(-rod, name="hub")
     b.mass(hub, m, inertia=(0, 0, 1e-3))
     rim = hub.rz(wheel, name="rim")

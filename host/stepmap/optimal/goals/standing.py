@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.lqr import Regulator
+from stepmap.steps.kernels.implicit import call
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import Trajectory
 from stepmap.steps.variational import VariationalStep
@@ -28,7 +29,7 @@ class Standing(NamedTuple):
 
 
 def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike, near: float = NEAR) -> Standing:
-    """The equilibrium at a pose, with the least forces that hold it; raises ModelError where nothing can stand there."""
+    """The equilibrium at a pose, with the least forces that hold it; raises ModelError where none is ``near`` it."""
     q = step.system.configuration(pose)
     x, u = step.equilibrium(q, _holding(step, q))
     off = np.abs(step.layout.pose(x) - q)
@@ -36,7 +37,8 @@ def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike, near:
     if off[worst] > near:
         name = step.state_names[worst]
         raise ModelError(
-            f"goal: no forces of its inputs hold {step.system.name!r} at this pose: it stands {off[worst]:.3g} off in {name}",
+            f"goal: no forces of its inputs hold {step.system.name!r} at this pose: "
+            f"it stands {off[worst]:.3g} off in {name}",
             hint=f"Ask for a pose that can be held, such as {name} = {x[worst]:.6g}.",
         )
     return Standing(x, u)
@@ -67,8 +69,9 @@ def _holding(step: VariationalStep, q: Array) -> Array:
     still, par = np.zeros_like(q), system.parameter_values
 
     def pull(u: Array) -> Array:
-        lq, _, force = step.functions.first.casadi(q, still, u, par)
-        return np.asarray(lq + force)[:, 0]
+        lq, _, force = call(step.functions.first, q, still, u, par)
+        out: Array = (lq + force)[:, 0]
+        return out
 
     none = pull(np.zeros(count))
     matrix = np.column_stack([pull(unit) - none for unit in np.eye(count)])
