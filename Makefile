@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-versions flood soak lock clean
+.PHONY: help setup system demo test check bench bench-swingups bench-versions flood soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: setup ## measure the core, the optimizer, the generated code, the firmwar
 	$(BIN)/python tests/bench/depth.py
 	$(BIN)/python tests/bench/realtime.py
 	$(BIN)/python tests/bench/flood.py
+
+bench-swingups: setup ## swing up six mechanisms from 20 starts each within their limits, and with torque 10 % off
+	$(BIN)/python tests/bench/swingups.py
 
 bench-versions: setup ## the core and the optimizer beside another checkout: make bench-versions OTHER=folder
 	$(BIN)/python tests/bench/versions.py $(OTHER)

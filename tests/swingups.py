@@ -1,4 +1,4 @@
-"""Mechanisms that are to swing up and stay up, with the torque each has: what searches with hard limits are tried on."""
+"""Mechanisms that are to swing up and stay up, with the torque each has: for searches with hard limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def two_links(name: str, driven: int) -> sm.System:
 
 
 def rotary_pendulum() -> sm.System:
-    """A rod of 0.2 m and 50 g, swinging at the tip of an arm of 0.1 m that a motor turns about the vertical (Furuta)."""
+    """A rod of 0.2 m and 50 g, swinging at the tip of an arm of 0.1 m that a motor turns about the vertical."""
     b = sm.Builder("furuta")
     phi, theta = b.coordinate("phi", unit="rad"), b.coordinate("theta", unit="rad")
     torque = b.input("torque", unit="N m")

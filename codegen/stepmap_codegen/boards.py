@@ -60,7 +60,8 @@ class BoardSpec:
     fixed_ram_bytes: int = 0  # that every firmware takes, besides controller and stack: queues, messages, regions
     stack_bytes: int = 0  # that the link script keeps for the stack
     fpu: bool = False
-    motors: int = 2  # with encoders, PORT_AXES of the firmware
+    motors: int = 2  # PORT_MOTORS of the firmware
+    encoders: int = 2  # PORT_ENCODERS of the firmware
     machine: str | None = None  # of QEMU
     bootloader: BootloaderSpec | None = None
     serial_address: int | None = None  # of the UART that the firmware speaks through
@@ -84,7 +85,20 @@ class BoardSpec:
     def platformio(self) -> dict[str, str]:
         """All options of its environment, with what follows from the rest of its entry."""
         limit = {} if self.bare_chip is None else {"board_upload.maximum_size": str(self.flash_bytes)}
-        return {**self.environment, **limit, **({} if self.machine is None else {"custom_qemu_machine": self.machine})}
+        flags = {"build_flags": f"{self.environment.get('build_flags', '${env.build_flags}')} {self.axes_flags}"}
+        return {
+            **self.environment,
+            **(flags if self.axes_flags else {}),
+            **limit,
+            **({} if self.machine is None else {"custom_qemu_machine": self.machine}),
+        }
+
+    @property
+    def axes_flags(self) -> str:
+        """What the compiler is told of motors and encoders; nothing where they are two, as in port.h."""
+        if (self.motors, self.encoders) == (2, 2):
+            return ""
+        return f"-DPORT_MOTORS={self.motors}U -DPORT_ENCODERS={self.encoders}U"
 
     @property
     def bare_chip(self) -> Target | None:
@@ -136,6 +150,8 @@ STM32F405 = BoardSpec(
     fixed_ram_bytes=82 * KIB + 3672,  # 82 KiB: banks and journals for chips whose flash does not answer, as QEMU's
     stack_bytes=8 * KIB,
     fpu=True,
+    motors=6,
+    encoders=8,
     machine="netduinoplus2",
     bootloader=BootloaderSpec(
         0x413,
@@ -172,10 +188,15 @@ NATIVE = BoardSpec(
     flash_bytes=1 << 30,
     ram_bytes=1 << 30,
     runs=Runs.PROCESS,
-    environment={"platform": "native"},
+    environment={
+        "platform": "native",
+        "build_flags": "${env.build_flags} -Ifirmware/port/native -DSTEPMAP_MOTOR_LATE_US=50000U",
+    },
     target=TARGETS["host"],
     bank_bytes=40 * KIB,
     fpu=True,
+    motors=6,
+    encoders=8,
 )
 BUILT_IN = {spec.name: spec for spec in (STM32F100, STM32F405, ESP32, ESP32C3, NATIVE)}
 REGISTERED: dict[str, BoardSpec] = {}

@@ -18,9 +18,12 @@ from stepmap.steps.protocol import Trajectory
 from stepmap.toml.tables import Table
 from stepmap_codegen.emit import size
 from stepmap_codegen.emit.c_text import field_order
+from stepmap_codegen.emit.embed import emit_example, emit_units
+from stepmap_codegen.emit.encoders import Encoder, EncoderFormat, MeasuredStart, encoder_format, read_encoders
 from stepmap_codegen.emit.header import emit_header
-from stepmap_codegen.emit.motors import Axis, emit_robot, read_axes, read_sensor_delay
+from stepmap_codegen.emit.motors import Axis, read_axes, read_sensor_delay
 from stepmap_codegen.emit.output import Output, SelfTest
+from stepmap_codegen.emit.robot import emit_robot
 from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
 from stepmap_codegen.lower.controller import Plant, lower
@@ -75,6 +78,7 @@ class Controller:
     estimate: size.Estimate
     axes: Sequence[Axis]
     sensor_delay: float  # s, from a measurement to its arrival at the board
+    encoders: Sequence[Encoder]  # that the board measures with; none where the host measures
     map_error: Mapping[str, float]  # of each state: how far the map's Newton steps end from the converged step
     state_sizes: Mapping[str, float]  # how large each state became in the simulated runs
     pinned: PinnedFormats | None = None
@@ -95,11 +99,28 @@ class Controller:
         texts = {
             "controller.h": emit_header(self.program, self.formats, output),
             "controller.c": emit_source(self.program, self.formats, output),
+            "units.h": emit_units(self.program, self.formats),
+            "example.c": emit_example(self.program, output),
             **emit_schedule(blob),
-            "robot.h": emit_robot(self.program, self.formats, self.output.scalar, self.axes, self.sensor_delay),
+            "robot.h": emit_robot(
+                self.program, self.formats, self.output.scalar, self.axes, self.sensor_delay, self.measured_start()
+            ),
             "signals.json": json.dumps(self.description(), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         }
         return {**{name: text.encode() for name, text in texts.items()}, "schedule.bin": blob}
+
+    def measured_start(self) -> list[MeasuredStart]:
+        """The board's own encoders, and what their channels are at the start; none where the host measures."""
+        step = self.plant.step
+        start = step.system.readings(step.layout.pose(self.output.start[self.program.of(Role.STATE)]))
+        return [MeasuredStart(encoder, float(z)) for encoder, z in zip(self.encoders, start, strict=False)]
+
+    def encoder_formats(self) -> list[EncoderFormat]:
+        """How counts of the board's own encoders become raw values, bit for bit as in the firmware."""
+        if self.formats is None:
+            return []
+        bits = [self.formats.fields[i] for i in self.program.of(Role.MEASUREMENT)]
+        return [encoder_format(one, fraction) for one, fraction in zip(self.measured_start(), bits, strict=False)]
 
     def formats_file(self) -> str | None:
         """The text of formats.json, which ``Options.pinned`` is read from; None for floating point."""
@@ -136,6 +157,7 @@ class Controller:
             "period": self.program.period,
             "rows": len(self.schedule.rows),
             "axes": [asdict(axis) for axis in self.axes],
+            **({"encoders": [asdict(encoder) for encoder in self.encoders]} if self.encoders else {}),
             "operations": dict(sorted(self.program.counts().items())),
             "map_error": {
                 name: _short(error) if error > ROUNDING * self.state_sizes[name] else 0.0
@@ -205,10 +227,12 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if pinned is None else pinned.variances
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     robot = chosen.robot or Table("", {(): 1}, (), {})
-    axes, delay = read_axes(robot, plant.step.system), read_sensor_delay(robot, program.period)
+    system = plant.step.system
+    axes, delay = read_axes(robot, system), read_sensor_delay(robot, program.period)
+    own = read_encoders(robot, system, axes, np.sqrt(plant.noise.measurement), delay)
     names, sizes = plant.step.state_names, ranges.sizes[program.of(Role.STATE)]
     off, large = (dict(zip(names, map(float, values), strict=True)) for values in (recording.map_error, sizes))
-    parts = (plant, program, formats, made, output, estimate, axes, delay, off, large, pinned)
+    parts = (plant, program, formats, made, output, estimate, axes, delay, own, off, large, pinned)
     return Design(*parts, recording=recording, ranges=ranges)
 
 

@@ -20,6 +20,8 @@ from stepmap.toml.tables import Table, read
 from stepmap_codegen import boards, saved
 from stepmap_codegen.controller import Controller, Design, Options, design
 from stepmap_codegen.emit import size
+from stepmap_codegen.emit.embed import FILES as EMBED
+from stepmap_codegen.emit.encoders import encoder_count, read_encoders
 from stepmap_codegen.emit.motors import read_axes, read_sensor_delay
 from stepmap_codegen.emit.schedule import FILES as SCHEDULE
 from stepmap_codegen.emit.schedule import emit_schedule, same, unpack
@@ -33,7 +35,7 @@ from stepmap_codegen.precision.ranges import require_declared, require_start
 NAME = "generate"
 KEYS = ("scalar", "word", "newton", "form", "precision", "board", "headroom", "formats")
 RENAMED = {"room": "headroom"}
-FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *SCHEDULE)
+FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *EMBED, *SCHEDULE)
 MAX_HEADROOM = 1024.0
 FORMS = ("auto", *(form.value for form in Form))
 
@@ -101,8 +103,8 @@ def require(job: Job, choices: Choices) -> None:
     require_declared(job.system)
     require_start(job.system, job.pose)
     if o.robot is not None:
-        read_axes(o.robot, job.system)
-        read_sensor_delay(o.robot, job.dt)
+        axes, delay = read_axes(o.robot, job.system), read_sensor_delay(o.robot, job.dt)
+        read_encoders(o.robot, job.system, axes, None if job.noise is None else job.noise.measurement, delay)
     require_noise(job)
 
 
@@ -114,8 +116,8 @@ def require_noise(job: Job) -> None:
 
 
 def require_board(job: Job, board: str | None) -> None:
-    """Raises where a job needs more than a board has, or more than messages carry."""
-    size.require_counts(job.system, board)
+    """Raises where a job needs more motors or encoders than a board has, or more than messages carry."""
+    size.require_counts(job.system, board, job.name, encoder_count(job.root.table("board"), job.system))
 
 
 def covariances(job: Job) -> Noise:

@@ -19,6 +19,7 @@ from stepmap.arrays import Array
 from stepmap.errors import DamagedError
 from stepmap_codegen.controller import Controller
 from stepmap_codegen.emit import schedule
+from stepmap_codegen.emit.encoders import Encoder
 from stepmap_codegen.emit.motors import Axis
 from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.size import Estimate
@@ -30,7 +31,7 @@ from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.signals import Signal
 
 FILE = "controller.npz"
-FORMAT = "stepmap-saved-controller-3"
+FORMAT = "stepmap-saved-controller-4"
 ARRAYS = ("gains", "start", "measurements", "row", "variances")
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
@@ -49,6 +50,7 @@ def pack(made: Controller) -> bytes:
         "signals": [asdict(signal) for signal in out.signals],
         "estimate": asdict(made.estimate),
         "axes": [asdict(axis) for axis in made.axes],
+        "encoders": [asdict(encoder) for encoder in made.encoders],
         "sensor_delay": made.sensor_delay,
         "map_error": dict(made.map_error),
         "state_sizes": dict(made.state_sizes),
@@ -98,6 +100,7 @@ def _controller(
         estimate=Estimate(**document["estimate"]),
         axes=[Axis(**axis) for axis in document["axes"]],
         sensor_delay=document["sensor_delay"],
+        encoders=[Encoder(**encoder) for encoder in document["encoders"]],
         map_error=document["map_error"],
         state_sizes=document["state_sizes"],
         pinned=pinned,

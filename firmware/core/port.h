@@ -10,7 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PORT_AXES 2U      /* motors with encoders that a board has */
+/* Motors and encoders that a board has, as its entry in the catalog says (stepmap_codegen/boards.py). */
+#ifndef PORT_MOTORS
+#define PORT_MOTORS 2U
+#endif
+#ifndef PORT_ENCODERS
+#define PORT_ENCODERS 2U
+#endif
 #define PORT_BOARD_ID 12U /* bytes of a board's id: the unique id of an STM32 has 96 bits */
 #define PORT_WRITE_UNIT                                                                                                \
   8U /* bytes; regions are written in multiples of it, the widest that a supported flash asks for */
@@ -62,11 +68,11 @@ size_t port_send(const uint8_t *from, size_t size);
 /* Switches the power stages of the motors. Off: the motors are free, whatever port_drive says. */
 void port_enable(bool on);
 
-/* Sets the effort of one motor, -1000 … 1000 per mille; axis 0 … PORT_AXES - 1. */
-void port_drive(unsigned axis, int32_t effort);
+/* Sets the effort of one motor, -1000 … 1000 per mille; motor 0 … PORT_MOTORS - 1. */
+void port_drive(unsigned motor, int32_t effort);
 
-/* Returns the position of one motor in encoder counts; wraps like an int32_t. axis 0 … PORT_AXES - 1. */
-int32_t port_encoder(unsigned axis);
+/* Returns the counts of one encoder; wraps like an int32_t. encoder 0 … PORT_ENCODERS - 1. */
+int32_t port_encoder(unsigned encoder);
 
 /* Starts the watchdog: a reset follows when it is not fed for timeout_ms. It cannot be stopped again. */
 void port_watchdog_start(uint32_t timeout_ms);

@@ -7,12 +7,19 @@
 #define HOLD_BRAKE_US 1000U     /* µs, one motor step: a ramp that should have ended already ends at once */
 #define SPREAD_LIMIT INT64_C(4) /* times following_limit, between calibration measurements; beyond it is no noise */
 
-_Static_assert(SM_AXES <= PORT_AXES, "the robot has more motors than the board");
-_Static_assert(PORT_AXES <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many motors");
+_Static_assert(SM_AXES <= PORT_MOTORS, "the robot has more motors than the board");
+_Static_assert(SM_ENCODERS <= PORT_ENCODERS, "the robot has more encoders than the board");
+_Static_assert(PORT_MOTORS <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many motors");
+_Static_assert(PORT_ENCODERS <= STEPMAP_LIMIT_ENCODERS, "messages cannot carry so many encoders");
 
 const sm_motor_config sm_axes_config[SM_MOTORS] = SM_MOTOR_CONFIGS;
 
-static int32_t encoder(const sm_axes *a, unsigned i) { return a->is_virtual ? a->virtual_counts[i] : port_encoder(i); }
+static int32_t counts_of(const sm_axes *a, unsigned encoder) {
+  return a->is_virtual ? a->virtual_counts[encoder] : port_encoder(encoder);
+}
+
+/* Returns the counts of the encoder on the motor of command i, which is a position. */
+static int32_t motor_counts(const sm_axes *a, unsigned i) { return counts_of(a, sm_numbers_encoder(i)); }
 
 static void apply_to_motor(sm_motor *m, const sm_motor_config *c, const sm_supervisor_output *allowed) {
   if (allowed->motion == SM_MOTION_OFF) {
@@ -68,7 +75,7 @@ int32_t sm_axes_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
     return on ? sm_motor_clamp(effort, -SM_MOTOR_EFFORT, SM_MOTOR_EFFORT) : 0;
   }
   const sm_motor_fault before = m->fault;
-  const int32_t effort = sm_motor_step(m, &sm_axes_config[i], encoder(a, i), dt_us);
+  const int32_t effort = sm_motor_step(m, &sm_axes_config[i], motor_counts(a, i), dt_us);
   if (!l->supervisor.calibrated && a->motion == SM_MOTION_OFF) {
     sm_motor_reset(m); /* its position is not known yet: an encoder that is moved by hand is no fault */
     return 0;
@@ -115,7 +122,7 @@ static uint32_t needed_channels(void) {
 
 /* Returns the Q8 counts that a motor was moved by since the first measurement of the calibration. */
 static int64_t moved_since_start(const sm_axes *a, unsigned i) {
-  const int32_t counts = (int32_t)((uint32_t)encoder(a, i) - (uint32_t)a->calibration.encoder[i]);
+  const int32_t counts = (int32_t)((uint32_t)motor_counts(a, i) - (uint32_t)a->calibration.encoder[i]);
   return (int64_t)counts * SM_MOTOR_Q8;
 }
 
@@ -125,7 +132,7 @@ static bool add_position(sm_axes *a, unsigned i, int32_t position) {
   sm_axes_calibration *n = &a->calibration;
   const bool first = n->count == 1U;
   if (first) {
-    n->encoder[i] = encoder(a, i);
+    n->encoder[i] = motor_counts(a, i);
   }
   const int64_t moved = moved_since_start(a, i);
   const int64_t begin = position - moved; /* position at the first measurement, as this one tells it */
@@ -139,9 +146,12 @@ static bool add_position(sm_axes *a, unsigned i, int32_t position) {
 
 static void finish_calibration(sm_axes *a) {
   for (unsigned i = 0; i < SM_AXES; i++) {
-    const int64_t mean = a->calibration.sum[i] / (int64_t)SM_AXES_CALIBRATIONS;
-    const int64_t position = sm_numbers_channel(i) >= 0 ? mean + moved_since_start(a, i) : 0;
-    sm_motor_start(&a->motors[i], encoder(a, i), (int32_t)position); /* within the travel: add_position has checked */
+    if (sm_numbers_is_position(i)) {
+      const int64_t mean = a->calibration.sum[i] / (int64_t)SM_AXES_CALIBRATIONS;
+      const int64_t position = sm_numbers_channel(i) >= 0 ? mean + moved_since_start(a, i) : 0;
+      sm_motor_start(&a->motors[i], motor_counts(a, i),
+                     (int32_t)position); /* within the travel, as add_position found */
+    }
   }
 }
 
@@ -167,3 +177,42 @@ void sm_axes_calibration_add(sm_loop *l, uint32_t valid) {
   }
   sm_axes_apply_supervisor(l);
 }
+
+#if SM_MEASURE_ENCODERS
+_Static_assert(SM_ENCODERS == SM_NZ, "every channel has an encoder");
+
+/* Returns the counts that an encoder has moved by since the start. */
+static int32_t moved_counts(const sm_axes *a, unsigned encoder) {
+  return (int32_t)((uint32_t)counts_of(a, encoder) - (uint32_t)a->zeros[encoder]);
+}
+
+void sm_axes_measure(sm_loop *l) {
+  for (unsigned i = 0; i < SM_NZ; i++) {
+    l->control.controller.z[i] = sm_numbers_from_encoder(i, moved_counts(&l->axes, i));
+  }
+}
+
+void sm_axes_calibration_look(sm_loop *l) {
+  sm_axes *a = &l->axes;
+  bool still = true;
+  for (unsigned i = 0; i < SM_ENCODERS; i++) {
+    a->zeros[i] = a->calibration.count == 0U ? counts_of(a, i) : a->zeros[i];
+    const int32_t moved = moved_counts(a, i);
+    still = still && moved <= SM_ENCODER_STILL && moved >= -SM_ENCODER_STILL;
+  }
+  a->calibration.count++;
+  if (!still) {
+    sm_loop_event(l, SM_EVENT_CALIBRATION_FAILED);
+  } else if (a->calibration.count == SM_AXES_STILL_TICKS) {
+    sm_axes_measure(l);
+    for (unsigned i = 0; i < SM_AXES; i++) {
+      if (sm_numbers_is_position(i)) {
+        const sm_real measured = sm_numbers_measured_as_command(&l->control.controller, i);
+        sm_motor_start(&a->motors[i], motor_counts(a, i), sm_numbers_as_motor(i, measured));
+      }
+    }
+    sm_loop_event(l, SM_EVENT_CALIBRATED);
+  }
+  sm_axes_apply_supervisor(l);
+}
+#endif

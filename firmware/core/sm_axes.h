@@ -35,13 +35,16 @@ typedef struct {
 typedef struct {
   sm_motor motors[SM_MOTORS];
   sm_axes_calibration calibration;
-  int32_t virtual_counts[PORT_AXES]; /* counts of the virtual encoders */
-  uint32_t virtual_stamp_us;         /* µs, stamp of their message; only where has_virtual_stamp */
-  uint32_t step_us;                  /* µs, board clock: last step of the real motors */
-  uint32_t longest_us;               /* µs, longest time between two of them since power was last switched on */
-  sm_motion motion;                  /* what the supervisor allowed last */
-  bool is_virtual;                   /* virtual IO: motors and encoders are those of messages */
-  bool has_virtual_stamp;            /* virtual encoders came since virtual IO was chosen */
+  int32_t virtual_counts[PORT_ENCODERS]; /* counts of the virtual encoders */
+#if SM_MEASURE_ENCODERS
+  int32_t zeros[SM_ENCODERS]; /* counts of the encoders where the robot was at the start: calibrated */
+#endif
+  uint32_t virtual_stamp_us; /* µs, stamp of their message; only where has_virtual_stamp */
+  uint32_t step_us;          /* µs, board clock: last step of the real motors */
+  uint32_t longest_us;       /* µs, longest time between two of them since power was last switched on */
+  sm_motion motion;          /* what the supervisor allowed last */
+  bool is_virtual;           /* virtual IO: motors and encoders are those of messages */
+  bool has_virtual_stamp;    /* virtual encoders came since virtual IO was chosen */
 } sm_axes;
 
 /* Applies the output of the supervisor: power, motor modes, end of a run; sends heartbeats of new states. To be
@@ -64,5 +67,16 @@ void sm_axes_calibration_start(sm_loop *l);
  * that the encoders see meanwhile is added to it; more than following_limit of it, or measurements that disagree or
  * lie outside of the travel, fail the calibration. The supervisor is told of either end. */
 void sm_axes_calibration_add(sm_loop *l, uint32_t valid);
+
+#if SM_MEASURE_ENCODERS
+#define SM_AXES_STILL_TICKS 16U /* that encoders have to rest for a calibration */
+
+/* Measures: sets the channels of the controller to what the encoders show. */
+void sm_axes_measure(sm_loop *l);
+
+/* Adds a look at the encoders to a calibration. The robot stands at the start of the schedule: what the encoders show
+ * is that. Fails where one moves by more than SM_ENCODER_STILL within SM_AXES_STILL_TICKS looks. */
+void sm_axes_calibration_look(sm_loop *l);
+#endif
 
 #endif

@@ -92,6 +92,7 @@ static void command_supervisor(sm_loop *l, sm_event_kind kind, unsigned options,
     sm_tick_start_run(l);
   } else if (before != s->state && s->state == SM_STATE_CALIBRATING) {
     sm_axes_calibration_start(l);
+    l->timing.next_us = sm_clock_now_us(&l->clock);
   }
   answer->reason = (uint8_t)s->reason;
   sm_axes_apply_supervisor(l);

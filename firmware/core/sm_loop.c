@@ -39,7 +39,7 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
   l->receiver.is_linked = sm_link_start(&l->link, &l->store, config->system, config->key, id, output, l) == 0;
   sm_upload_start(&l->upload, &l->store, sm_select_model, config->key, id, sm_select_check);
   for (unsigned i = 0; i < SM_AXES; i++) {
-    sm_motor_start(&l->axes.motors[i], port_encoder(i), 0);
+    sm_motor_start(&l->axes.motors[i], sm_numbers_is_position(i) ? port_encoder(sm_numbers_encoder(i)) : 0, 0);
   }
   sm_select_schedule(&l->selection, &l->store);
   l->report.self_test_error = self_test(l, storage_works);
@@ -154,7 +154,7 @@ static bool poll(sm_loop *l, uint32_t clock) {
     sm_loop_event(l, SM_EVENT_POLL);
     sm_axes_apply_supervisor(l);
     sm_axes_step(l);
-    sm_tick_run_missed(l);
+    sm_tick_run_due(l);
   }
   if (clock - l->receiver.heard_us > LINK_US) {
     l->receiver.heard_us = l->clock.is_virtual ? l->receiver.heard_us : clock;

@@ -58,6 +58,17 @@ sm_real sm_numbers_limit_command(unsigned i, sm_real wanted, sm_real last, uint3
   return sm_motor_limit_command(&limits, wanted, last, count);
 }
 
+#if SM_MEASURE_ENCODERS
+sm_real sm_numbers_from_encoder(unsigned channel, int32_t counts) {
+  static const int32_t start[SM_NZ] = SM_ENCODER_START;
+  static const int32_t scale[SM_NZ] = SM_ENCODER_SCALE;
+  static const int8_t shift[SM_NZ] = SM_ENCODER_SHIFT;
+  uint32_t overflows = 0;
+  const int64_t moved = ((int64_t)counts * scale[channel] + (INT64_C(1) << (shift[channel] - 1))) >> shift[channel];
+  return sm_limit(start[channel] + moved, &overflows);
+}
+#endif
+
 uint32_t sm_numbers_nis(const sm_controller *c, unsigned channel) {
   uint32_t overflows = 0;
   const int32_t square = sm_high(c->e[channel], c->e[channel]);
@@ -103,6 +114,14 @@ sm_real sm_numbers_limit_command(unsigned i, sm_real wanted, sm_real last, uint3
   *count += v < wanted || v > wanted ? 1U : 0U;
   return v;
 }
+
+#if SM_MEASURE_ENCODERS
+sm_real sm_numbers_from_encoder(unsigned channel, int32_t counts) {
+  static const sm_real start[SM_NZ] = SM_ENCODER_START;
+  static const sm_real scale[SM_NZ] = SM_ENCODER_SCALE;
+  return start[channel] + (sm_real)counts * scale[channel];
+}
+#endif
 
 uint32_t sm_numbers_nis(const sm_controller *c, unsigned channel) {
   const sm_real q = c->e[channel] * c->e[channel] / c->s[channel] * Q8;

@@ -11,6 +11,11 @@
 #include "controller.h"
 #include "robot.h"
 
+/* Whether the board measures with its own encoders; else measurements are messages of the host. */
+#ifndef SM_MEASURE_ENCODERS
+#define SM_MEASURE_ENCODERS 0
+#endif
+
 #define SM_MOTORS (SM_AXES > 0 ? SM_AXES : 1) /* length of arrays with one entry per axis: C has none of length 0 */
 
 /* Returns the state that command i sets; -1 for a force. Inline, so that a robot with forces alone has no code for
@@ -28,6 +33,19 @@ static inline int sm_numbers_channel(unsigned i) {
 
 /* Returns whether command i is a position that a motor moves to; else it is a force. */
 static inline bool sm_numbers_is_position(unsigned i) { return sm_numbers_state(i) >= 0; }
+
+/* Returns the encoder of the motor that moves to the position of command i; not for forces. Encoders belong to motors in
+ * their order, or to channels where the board measures with them. */
+static inline unsigned sm_numbers_encoder(unsigned i) {
+  if (SM_MEASURE_ENCODERS) {
+    return (unsigned)sm_numbers_channel(i);
+  }
+  unsigned before = 0;
+  for (unsigned k = 0; k < i; k++) {
+    before += sm_numbers_is_position(k) ? 1U : 0U;
+  }
+  return before;
+}
 
 /* Returns whether any command is a force. */
 static inline bool sm_numbers_has_forces(void) {
@@ -50,6 +68,11 @@ int32_t sm_numbers_as_motor(unsigned i, sm_real command);
 /* Returns command i within its limits of range and of change since `last`, and counts in *count where that differs from
  * `wanted`. A NaN becomes a limit. */
 sm_real sm_numbers_limit_command(unsigned i, sm_real wanted, sm_real last, uint32_t *count);
+
+#if SM_MEASURE_ENCODERS
+/* Returns a channel, in its format, whose encoder has moved by so many counts since the start. */
+sm_real sm_numbers_from_encoder(unsigned channel, int32_t counts);
+#endif
 
 /* Returns the normalized innovation squared e²/s of a channel, Q8: 256 is expected. */
 uint32_t sm_numbers_nis(const sm_controller *c, unsigned channel);

@@ -4,7 +4,8 @@
 
 #include "sm_loop.h"
 
-#define PROTOCOL 2U           /* version of the dialect, as docs/wire.md counts it */
+#define PROTOCOL 3U           /* version of the dialect, as docs/wire.md counts it */
+#define HOST_SYSTEM 255U      /* as docs/wire.md has it */
 #define HEARTBEAT_US 200000U  /* µs between periodic heartbeats: hosts wait at most so long to see a board */
 #define STATUS_HEARTBEATS 10U /* heartbeats from one set of status messages to the next: 2 s */
 
@@ -17,7 +18,7 @@ _Static_assert(SM_AXES <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many
 _Static_assert(MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN ==
                        STEPMAP_LIMIT_STATES + STEPMAP_LIMIT_CHANNELS + STEPMAP_LIMIT_COMMANDS &&
                    MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN == STEPMAP_LIMIT_CHANNELS &&
-                   MAVLINK_MSG_VIRTUAL_ENCODER_FIELD_COUNTS_LEN == STEPMAP_LIMIT_COMMANDS &&
+                   MAVLINK_MSG_VIRTUAL_ENCODER_FIELD_COUNTS_LEN == STEPMAP_LIMIT_ENCODERS &&
                    MAVLINK_MSG_VIRTUAL_ACTUATOR_FIELD_EFFORT_LEN == STEPMAP_LIMIT_COMMANDS,
                "the dialect's arrays are as long as its limits");
 _Static_assert(STEPMAP_LIMIT_CHANNELS <= 16, "channels are bits of 16");
@@ -112,6 +113,21 @@ mavlink_telemetry_t sm_report_telemetry(const sm_loop *l, uint32_t wait_us) {
   }
   return m;
 }
+
+#if SM_MEASURE_ENCODERS
+void sm_report_measurement(sm_loop *l) {
+  mavlink_measurement_t m = {
+      .stamp_us = l->clock.is_virtual ? l->clock.stamp_us : port_micros(),
+      .sequence = l->control.sequence,
+      .valid = (uint16_t)((1U << SM_NZ) - 1U),
+      .target_system = HOST_SYSTEM,
+  };
+  for (unsigned i = 0; i < SM_NZ; i++) {
+    m.z[i] = sm_numbers_to_wire(l->control.controller.z[i]);
+  }
+  sm_report_send(l, MAVLINK_MSG_ID_MEASUREMENT, &m);
+}
+#endif
 
 static void send_link_status(sm_loop *l) {
   const sm_link_counts *n = &l->link.counts;

@@ -53,6 +53,10 @@ typedef struct {
   uint32_t period_us; /* SM_PERIOD_US */
 } sm_schedule_kind;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Checks a blob of `size` bytes against *kind. 0 and *s set, or one of the codes above and *s not touched. Reads all
  * of the blob, for its CRC. */
 __attribute__((warn_unused_result)) int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size,
@@ -67,5 +71,9 @@ void sm_schedule_hold(const sm_schedule *s, void *row);
 /* Returns the CRC-32 (polynomial 0xEDB88320, as in Ethernet and zip) of `size` bytes that follow others whose CRC-32 is
  * `crc`; 0 for the first. */
 uint32_t sm_crc32(uint32_t crc, const uint8_t *from, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -239,7 +239,7 @@ static void on_overrun(sm_supervisor *s) {
   s->overruns += 1U;
   s->overrun_consecutive += 1U;
   s->overrun_at_us = s->now_us;
-  if (is_moving(s) && s->overrun_consecutive >= s->config->overrun_limit) {
+  if ((is_moving(s) || is_held_by_feedback(s)) && s->overrun_consecutive >= s->config->overrun_limit) {
     stop_gently(s, SM_REASON_OVERRUN);
   }
 }

@@ -162,9 +162,9 @@ typedef struct {
 } sm_supervisor;
 
 typedef enum {
-  SM_MOTION_OFF = 0,   /* motors without power */
-  SM_MOTION_HOLD = 1,  /* power on, the target stands still */
-  SM_MOTION_RAMP = 2,  /* the target comes to a standstill within ramp_left_us; commands are frozen */
+  SM_MOTION_OFF = 0,    /* motors without power */
+  SM_MOTION_HOLD = 1,   /* power on, the target stands still */
+  SM_MOTION_RAMP = 2,   /* the target comes to a standstill within ramp_left_us; commands are frozen */
   SM_MOTION_FOLLOW = 3, /* the target follows the state feedback */
   SM_MOTION_START = 4   /* power on, the start is held: targets stand still, forces follow the state feedback */
 } sm_motion;

@@ -168,17 +168,48 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_u
   }
 }
 
-void sm_tick_run_missed(sm_loop *l) {
+#if SM_MEASURE_ENCODERS
+#define DUE_AFTER_US (-1) /* past its sample time */
+
+static bool has_due_ticks(const sm_loop *l) {
+  const bool has_counts = !l->axes.is_virtual || l->axes.has_virtual_stamp;
+  return has_counts && (l->timing.is_ticking || l->supervisor.state == SM_STATE_CALIBRATING);
+}
+
+/* A tick of its own: with what the encoders show. */
+static void run_due_tick(sm_loop *l) {
+  if (l->supervisor.state == SM_STATE_CALIBRATING) {
+    sm_axes_calibration_look(l);
+    return;
+  }
+  sm_axes_measure(l);
+  l->control.sequence++;
+  const uint32_t begin_us = port_micros();
+  sm_report_measurement(l);
+  tick(l, CHANNELS, begin_us, 0, 0);
+}
+#else
+#define DUE_AFTER_US HALF_PERIOD_US /* past its sample time; then no measurement will come for it */
+
+static bool has_due_ticks(const sm_loop *l) { return l->timing.is_ticking; }
+
+/* A tick without a measurement. */
+static void run_due_tick(sm_loop *l) {
+  l->timing.missed++;
+  tick(l, 0, port_micros(), DELAY_US, 0);
+}
+#endif
+
+void sm_tick_run_due(sm_loop *l) {
   sm_tick_timing *t = &l->timing;
   const unsigned most = l->clock.is_virtual ? MISSED_MAX : 1U;
-  for (unsigned k = 0; k < most && t->is_ticking; k++) {
-    if ((int32_t)(sm_clock_now_us(&l->clock) - t->next_us) <= HALF_PERIOD_US) {
+  for (unsigned k = 0; k < most && has_due_ticks(l); k++) {
+    if ((int32_t)(sm_clock_now_us(&l->clock) - t->next_us) <= DUE_AFTER_US) {
       break;
     }
     port_watchdog_feed();
     t->next_us += SM_PERIOD_US;
-    t->missed++;
-    tick(l, 0, port_micros(), DELAY_US, 0);
+    run_due_tick(l);
   }
   const int32_t behind_us = (int32_t)(sm_clock_now_us(&l->clock) - t->next_us);
   if (behind_us > (l->clock.is_virtual ? HALF_PERIOD_US : (int32_t)(MISSED_MAX * SM_PERIOD_US))) {
@@ -267,9 +298,13 @@ void sm_tick_on_measurement(sm_loop *l, const sm_message *message, uint32_t arri
   sm_link_read(message, &m);
   sm_clock_advance(&l->clock, m.stamp_us);
   const uint32_t now_us = sm_clock_now_us(&l->clock);
+  if (SM_MEASURE_ENCODERS) {
+    (void)sm_supervisor_handle(&l->supervisor, now_us, (sm_event){.kind = SM_EVENT_STALE});
+    return;
+  }
   const uint32_t excess = l->clock.is_virtual ? 0U : min_u32(transit_excess(t, m.stamp_us, arrived_us), AGE_MAX_US);
   const uint32_t age = min_u32(m.age_us, AGE_MAX_US) + excess + l->config->sensor_delay_us;
-  sm_tick_run_missed(l);
+  sm_tick_run_due(l);
   t->filter_count = t->missed < SILENT_TICKS ? t->filter_count : 0U;
   if (is_stale(l, m.sequence, now_us) || !sm_supervisor_is_new(&l->supervisor, now_us, m.sequence, now_us - age)) {
     (void)sm_supervisor_handle(&l->supervisor, now_us, (sm_event){.kind = SM_EVENT_STALE});
@@ -309,7 +344,7 @@ void sm_tick_on_encoders(sm_loop *l, const sm_message *message) {
   memcpy(a->virtual_counts, m.counts, sizeof a->virtual_counts);
   sm_loop_event(l, SM_EVENT_POLL);
   sm_axes_apply_supervisor(l);
-  sm_tick_run_missed(l);
+  sm_tick_run_due(l);
   mavlink_virtual_actuator_t answer = {.stamp_us = m.stamp_us};
   for (unsigned i = 0; i < SM_AXES; i++) {
     answer.effort[i] = (int16_t)sm_axes_effort(l, i, dt);

@@ -52,12 +52,13 @@ void sm_tick_start_filter(sm_loop *l);
 /* Starts the schedule at its first entry with the next tick; counters of the run begin at 0. */
 void sm_tick_start_run(sm_loop *l);
 
-/* Runs missed ticks, those that are half a period late, without a measurement: one per call, so that motors and
- * messages do not wait, or all of them where time is virtual. After a long silence the oldest are left out. */
-void sm_tick_run_missed(sm_loop *l);
+/* Runs the ticks that are due: those that are half a period late, without a measurement; where the board measures with
+ * its own encoders, all of them at their sample times. One per call, so that motors and messages do not wait, or all of
+ * them where time is virtual. After a long silence the oldest are left out. */
+void sm_tick_run_due(sm_loop *l);
 
 /* Handles a MEASUREMENT that arrived at arrived_us (board clock): runs its tick, or adds it to a calibration. A
- * stale one is counted by the supervisor and changes nothing else. */
+ * stale one is counted by the supervisor and changes nothing else, as does any where the board measures itself. */
 void sm_tick_on_measurement(sm_loop *l, const sm_message *message, uint32_t arrived_us);
 
 /* Handles VIRTUAL_ENCODER: runs what is due by its stamp, and answers with the efforts. Ignored unless IO is

@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -68,6 +69,17 @@ def write_whole(path: Path, content: bytes | str, *, links: bool = True) -> None
         _replace(path.resolve() if links else path, data)  # resolved: a link keeps pointing at the file
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # not the temporary name
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Makes an error of the system that has no file name, as that of a full disk has none, one that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None or error.strerror is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_private(path: Path, content: bytes, *, executable: bool = False) -> None:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from stepmap.mechanics.constraints import Distance
 from stepmap.simulation import Simulation
 
 STYLE = """
@@ -83,13 +84,20 @@ def key_figures(simulation: Simulation) -> list[tuple[str, str]]:
     rows = [("simulated", length), _energy(simulation)]
     if step.nc:
         rows.append(("largest constraint gap", f"{np.abs(simulation.gaps).max():.2g} m"))
-        low, high = simulation.multipliers.min(), simulation.multipliers.max()
-        slack = "; below 0 a string would be slack" if low < 0 else ""
-        rows.append(("constraint forces", f"{low:.3g} to {high:.3g} N{slack}"))
+        rows.append(("constraint forces", constraint_forces(simulation)))
     if simulation.seconds is not None:
         each = simulation.seconds / trajectory.steps
         rows.append(("computing time", f"{1e6 * each:.3g} µs per step, {step.dt / each:,.0f} times real time"))
     return rows
+
+
+def constraint_forces(simulation: Simulation) -> str:
+    """Their range, and which strings would be slack: distances push as well as pull, strings cannot."""
+    forces, system = simulation.multipliers, simulation.system
+    strings = {label for c in system.constraints if isinstance(c, Distance) for label in c.labels}
+    pushed = [name for k, name in enumerate(system.constraint_names) if name in strings and forces[:, k].min() < 0]
+    slack = f"; below 0 a string would be slack: {', '.join(pushed)}" if pushed else ""
+    return f"{forces.min():.3g} to {forces.max():.3g} N{slack}"
 
 
 def _energy(simulation: Simulation) -> tuple[str, str]:

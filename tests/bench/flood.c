@@ -50,8 +50,8 @@ static uint32_t driven_at;
 static uint32_t transitions;
 static bool enabled;
 static bool was_driven;
-static int32_t efforts[PORT_AXES];
-static int32_t positions[PORT_AXES]; /* thousandths of a count */
+static int32_t efforts[PORT_MOTORS];
+static int32_t positions[PORT_ENCODERS]; /* thousandths of a count */
 
 static int ask_host(int operation, const void *arguments) {
   register int r0 __asm__("r0") = operation;
@@ -123,7 +123,7 @@ static void take_bytes(void) {
 }
 
 static void turn(void) {
-  for (unsigned i = 0; i < PORT_AXES; i++) {
+  for (unsigned i = 0; i < PORT_MOTORS; i++) {
     if (enabled) {
       positions[i] += efforts[i] * COUNTS_PER_MS;
     } else {
@@ -177,7 +177,7 @@ sm_state __wrap_sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event
 void motors_init(uint32_t timers_hz) { (void)timers_hz; }
 void motors_off(void) { enabled = false; }
 void encoders_sample(void) {}
-int32_t port_encoder(unsigned axis) { return axis < PORT_AXES ? positions[axis] / 1000 : 0; }
+int32_t port_encoder(unsigned axis) { return axis < PORT_ENCODERS ? positions[axis] / 1000 : 0; }
 
 void port_enable(bool on) {
   const uint32_t now = port_micros();
@@ -188,7 +188,7 @@ void port_enable(bool on) {
 }
 
 void port_drive(unsigned axis, int32_t effort) {
-  if (enabled && axis < PORT_AXES) {
+  if (enabled && axis < PORT_MOTORS) {
     efforts[axis] = effort;
   }
   if (enabled && axis == 0U) {

@@ -40,10 +40,10 @@ typedef struct {
   uint32_t motor_longest;
   uint32_t forged;    /* frames with a wrong signature */
   uint32_t disobeyed; /* efforts other than 0 while off, or axes that do not exist */
-  int32_t drives[PORT_AXES];
-  int32_t positions[PORT_AXES]; /* of the motors, Q8 counts */
-  int32_t targets[PORT_AXES];
-  int32_t applied[PORT_AXES]; /* commands, as words of messages */
+  int32_t drives[PORT_MOTORS];
+  int32_t positions[PORT_MOTORS]; /* of the motors, Q8 counts */
+  int32_t targets[PORT_MOTORS];
+  int32_t applied[PORT_MOTORS]; /* commands, as words of messages */
 } loop_facts;
 
 void board_init(void);
@@ -77,7 +77,7 @@ static uint32_t filter_us; /* that the filter takes */
 static uint32_t fed_us;
 static uint32_t watchdog_us;
 static uint32_t overruns;
-static int32_t encoders[PORT_AXES];
+static int32_t encoders[PORT_ENCODERS];
 static loop_facts facts;
 static jmp_buf restarted;
 
@@ -124,7 +124,7 @@ void port_enable(bool on) {
 }
 
 void port_drive(unsigned axis, int32_t effort) {
-  if (axis >= PORT_AXES || effort < -1000 || effort > 1000 || (effort != 0 && facts.enabled == 0U)) {
+  if (axis >= PORT_MOTORS || effort < -1000 || effort > 1000 || (effort != 0 && facts.enabled == 0U)) {
     facts.disobeyed++;
     return;
   }
@@ -230,7 +230,7 @@ void board_facts(loop_facts *f) {
   facts.motors_late = s->motors_late;
   facts.motor_longest = loop.axes.longest_us;
   facts.forged = loop.link.counts.forged;
-  for (unsigned i = 0; i < SM_AXES && i < PORT_AXES; i++) {
+  for (unsigned i = 0; i < SM_AXES && i < PORT_MOTORS; i++) {
     facts.positions[i] = loop.axes.motors[i].position;
     facts.targets[i] = loop.axes.motors[i].target;
 #if SM_FIXED

@@ -17,6 +17,8 @@ from typing import Any
 import unicorn as uc
 from unicorn import arm_const as arm
 
+from stepmap_codegen import boards
+
 ROOT = Path(__file__).parents[2]
 PORT = ROOT / "firmware" / "port"
 FLASH, RAM, PERIPHERALS, PROCESSOR = 0x08000000, 0x20000000, 0x40000000, 0xE000E000
@@ -106,6 +108,7 @@ def image(name: str) -> tuple[bytes, dict[str, int]]:
         [
             *("arm-none-eabi-gcc", "-std=c11", "-Os", "-mthumb", *family.flags, "-nostartfiles", "--specs=nano.specs"),
             *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", f'-DSTEPMAP_BOARD="{name}"'),
+            *boards.find(name).axes_flags.split(),
             *(f"-I{folder}" for folder in (ROOT / "firmware" / "core", PORT, *folders)),
             *(file for folder in folders for file in sorted(folder.glob("*.c"))),
             *(ROOT / "firmware" / "test" / "test_restart" / "test_restart.c", ROOT / "firmware" / "test" / "check.c"),

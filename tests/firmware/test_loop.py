@@ -52,7 +52,7 @@ def test_a_board_says_what_it_is(board: LoopBoard) -> None:
     image = (generated("suspended_mass") / "schedule.bin").read_bytes()
     assert bytes(beat.model) == board.words.model
     assert bytes(beat.schedule) == hashlib.sha256(image).digest()[:8]
-    assert (beat.start, beat.protocol, beat.tick) == (1, 2, 0)
+    assert (beat.start, beat.protocol, beat.tick) == (1, 3, 0)
     names = ("HAS_KEY", "LASTING", "FIXED_POINT", "TAKES_UPLOADS")
     assert beat.flags == sum(dialect.value(f"STEPMAP_FLAG_{name}") for name in names)
 
@@ -774,13 +774,41 @@ def test_commands_are_limited_in_their_rate(board: LoopBoard) -> None:
 # Other controllers
 
 
-def test_forces_drive_while_running_alone() -> None:
+def calibrated_cart() -> LoopBoard:
     board = LoopBoard("cart_pendulum")
-    z = (0.0, 0.0)
     assert said(board.command("calibrate", *VIRTUAL))[0] == "ok"
     for _ in range(CALIBRATIONS):
-        board.measure(z)
+        board.measure((0.0, 0.0))
         board.pass_time(0.02)
+    return board
+
+
+def test_forces_hold_the_start_from_arming_on() -> None:
+    """A cart that is pushed aside is pushed back; nothing holds one that is not seen."""
+    board = calibrated_cart()
+    assert unpack((generated("cart_pendulum") / "schedule.bin").read_bytes()).hold is not None
+    arm(board, *VIRTUAL)
+    for k in range(60):
+        board.measure((min(0.001 * k, 0.03), 0.0))
+        answer = board.encoders(0)
+        board.pass_time(0.02)
+    assert answer is not None
+    assert answer.enabled
+    [told] = board.ticks()[-1:]
+    force = board.words.decode("command", told.command)[0]
+    assert force < -0.25  # N
+    assert answer.effort[0] == round(5.0 * force)
+    assert (told.tick, board.state) == (0, "armed")
+    for _ in range(12):
+        board.pass_time(0.02)
+        answer = board.encoders(0)
+    assert answer is not None
+    assert (answer.effort[0], answer.enabled) == (0, 0)
+    assert (board.state, board.reason) == ("idle", "no measurement")
+
+
+def test_forces_drive_from_arming_to_the_stop_alone() -> None:
+    board, z = calibrated_cart(), (0.0, 0.0)
     arm(board, *VIRTUAL)
     board.measure(z)
     answer = board.encoders(0)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from stepmap_codegen import boards
 from tests.firmware.stm32_model import FAMILIES, FLASH, PERIPHERALS, VTOR, Chip
 
 BANK_A, JOURNAL_A, JOURNAL_B = 0, 2, 3
 POWER, PIN, SOFTWARE, WATCHDOG, BROWNOUT, UNKNOWN = range(6)
 BOR, PINRST, POR, SFT, IWDG = (1 << bit for bit in (25, 26, 27, 28, 29))
-TIM2, TIM3, TIM4 = (PERIPHERALS + offset for offset in (0, 0x400, 0x800))
+TIM2, TIM3, TIM4, TIM5, TIM8, TIM12 = (PERIPHERALS + offset for offset in (0, 0x400, 0x800, 0xC00, 0x10400, 0x1800))
+ENCODERS = {"stm32f405": (TIM5, TIM4, TIM8, TIM2), "stm32f100": (TIM2, TIM4)}
+PWM = {  # timers and channels
+    "stm32f405": (*((TIM3, k) for k in range(4)), (TIM12, 0), (TIM12, 1)),
+    "stm32f100": ((TIM3, 0), (TIM3, 1)),
+}
+EDGES = ((0, 1), (2, 3), (4, 5), (10, 11))  # A and B of encoders that no timer counts, pins of GPIOC
+EXTI, SYSCFG, GPIOC_IDR = 0x40013C00, 0x40013800, 0x40020810
+DIRECTIONS = (0, 1, 10, 11, 12, 13)  # pins of GPIOB
 GPIOB_BSRR = {"stm32f405": 0x40020418, "stm32f100": 0x40010C10}
 ENABLE = 5  # pin of GPIOB
 
@@ -272,28 +281,52 @@ def test_motors_start_off_and_need_to_be_enabled(chip: Chip) -> None:
 @pytest.mark.parametrize(
     ("effort", "share", "backwards"), [(250, 0.25, False), (-1000, 1, True), (9999, 1, False), (-(2**31), 1, True)]
 )
-@pytest.mark.parametrize("axis", [0, 1])
-def test_efforts_become_pulses(chip: Chip, axis: int, effort: int, share: float, backwards: bool) -> None:
-    chip.call("port_enable", 1)
-    chip.call("port_drive", axis, effort)
-    period = chip.registers[TIM3 + 0x2C] + 1
-    assert chip.registers[TIM3 + 0x34 + 4 * axis] == share * period
-    assert level(chip, axis) is backwards
-    hz = {"stm32f405": 84e6, "stm32f100": 24e6}[chip.name]
-    assert hz / period == 20e3
-    chip.call("port_enable", 0)
-    assert level(chip, ENABLE) is False
-    assert chip.registers[TIM3 + 0x34 + 4 * axis] == 0
+def test_efforts_become_pulses(chip: Chip, effort: int, share: float, backwards: bool) -> None:
+    """On every motor of the board, and on no other."""
+    assert len(PWM[chip.name]) == boards.find(chip.name).motors
+    for motor, (timer, channel) in enumerate(PWM[chip.name]):
+        chip.call("port_enable", 1)
+        chip.call("port_drive", motor, effort)
+        period = chip.registers[timer + 0x2C] + 1
+        pulses = {at: chip.registers.get(at[0] + 0x34 + 4 * at[1], 0) for at in PWM[chip.name]}
+        assert pulses == dict.fromkeys(PWM[chip.name], 0) | {(timer, channel): share * period}
+        mode = chip.registers[timer + 0x18 + 4 * (channel // 2)] >> 8 * (channel % 2) & 0xFF
+        assert mode == 6 << 4  # an output, active below the compare value
+        assert chip.registers[timer + 0x20] >> 4 * channel & 1
+        assert level(chip, DIRECTIONS[motor]) is backwards
+        hz = {"stm32f405": 84e6, "stm32f100": 24e6}[chip.name]
+        assert hz / period == 20e3
+        chip.call("port_enable", 0)
+        assert level(chip, ENABLE) is False
+        assert chip.registers[timer + 0x34 + 4 * channel] == 0
 
 
-@pytest.mark.parametrize(("axis", "timer"), [(0, TIM2), (1, TIM4)])
-def test_encoders_count_on_beyond_16_bits(chip: Chip, axis: int, timer: int) -> None:
-    assert chip.registers[timer + 8] & 7 == 3  # encoder mode on both inputs
-    assert chip.registers[timer] & 1
-    position = 0
-    for step in [30000] * 5 + [-30000] * 12 + [1, -2]:
-        position += step
-        chip.registers[timer + 0x24] = position & 0xFFFF
-        chip.call("tick_handler")
-    assert chip.call("port_encoder", axis) == position
-    assert chip.call("port_encoder", 1 - axis) == 0
+def test_encoders_count_on_beyond_16_bits(chip: Chip) -> None:
+    for encoder, timer in enumerate(ENCODERS[chip.name]):
+        assert chip.registers[timer + 8] & 7 == 3  # encoder mode on both inputs
+        assert chip.registers[timer] & 1
+        position = 0
+        for step in [30000] * 5 + [-30000] * 12 + [1, -2]:
+            position += step
+            chip.registers[timer + 0x24] = position & 0xFFFF
+            chip.call("tick_handler")
+        assert chip.call("port_encoder", encoder) == position
+        assert chip.call("port_encoder", encoder + 1) == 0
+
+
+def test_encoders_without_a_timer_count_by_their_edges() -> None:
+    """Up where A leads, four counts per period, as timers do; every line is one of its own, and is cleared."""
+    chip = Chip("stm32f405")
+    chip.start()
+    lines = sum(1 << pin for pair in EDGES for pin in pair)
+    assert [chip.registers[EXTI + offset] for offset in (0x00, 0x08, 0x0C)] == [lines] * 3
+    assert len(ENCODERS["stm32f405"]) + len(EDGES) == boards.find("stm32f405").encoders
+    for encoder, (a, b) in enumerate(EDGES, start=len(ENCODERS["stm32f405"])):
+        assert all(chip.registers[SYSCFG + 8 + 4 * (pin // 4)] >> 4 * (pin % 4) & 15 == 2 for pin in (a, b))  # GPIOC
+        for pins, counts in (((a, b) * 6, 12), ((b, a) * 10, 12 - 20)):
+            for pin in pins:
+                chip.registers[GPIOC_IDR] = chip.registers.get(GPIOC_IDR, 0) ^ 1 << pin
+                chip.registers[EXTI + 0x14], chip.writes = 1 << pin, []
+                chip.call("edges_handler")
+                assert (EXTI + 0x14, 1 << pin) in chip.writes  # a one clears the line
+            assert chip.call("port_encoder", encoder) == counts

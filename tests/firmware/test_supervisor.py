@@ -300,6 +300,38 @@ def test_every_pair_of_state_and_event(pair: Pair) -> None:
         assert s.s.transitions > transitions
 
 
+HELD = {  # what ends arming where forces hold the start, besides what ends it anyway
+    "200 ms pass": "no_measurement",
+    "10 s pass": "no_measurement",
+    "10 measurements in a row with gated channels": "gated",
+    "innovations too large": "innovation",
+    "variance too large": "covariance",
+    "5 tick overruns in a row": "overrun",
+}
+
+
+@pytest.mark.parametrize("pair", [p for p in pairs() if p.state == "armed"], ids=lambda pair: pair.happening)
+def test_forces_that_hold_the_start_are_supervised_as_motion_is(pair: Pair) -> None:
+    s = reach("idle")
+    s.send("arm", ready=True, feedback=True)
+    assert (s.state, s.motion) == ("armed", "start")
+    HAPPENINGS[pair.happening](s)
+    if pair.happening in HELD:
+        assert (s.state, s.reason, s.motion) == ("idle", HELD[pair.happening], "off")
+    else:
+        assert s.state == ("armed" if pair.refused or pair.next == "." else pair.next)
+
+
+def test_forces_hold_the_start_while_measurements_come() -> None:
+    s = reach("idle")
+    s.send("arm", ready=True, feedback=True)
+    for _ in range(40):
+        assert s.measure(33 * MS) == s.tick() == "armed"
+    assert s.send("poll", 199 * MS) == "armed"
+    assert s.send("poll", MS) == "idle"
+    assert s.reason == "no_measurement"
+
+
 def test_every_kind_of_event_is_in_the_table() -> None:
     sent: set[str] = set()
 
@@ -317,7 +349,7 @@ MOVES = {
     "boot": "off",
     "idle": "off",
     "calibrating": "off",
-    "armed": "hold",
+    "armed": "start",
     "running": "follow",
     "holding": "ramp",
     "stopped": "ramp",
@@ -637,6 +669,7 @@ class Twin:
         self.overruns: list[int] = []
         self.late: list[int] = []
         self.stale = 0
+        self.feedback = False
         self.forget()
         self.ramp_end = self.ALWAYS
 
@@ -664,6 +697,8 @@ class Twin:
         if self.state == "running" and t - self.valid >= 200 * MS:
             self.go(t, "holding", "no_measurement")
             self.ramp_end = self.valid + 230 * MS
+        if self.held() and t - self.valid >= 200 * MS and t - self.entered >= 200 * MS:
+            self.go(t, "idle", "no_measurement")
         if self.state == "holding" and t - self.valid >= 250 * MS:
             self.go(t, "stopped", "hold_expired")
         if self.state == "calibrating" and t - self.entered >= 10_000 * MS:
@@ -676,8 +711,14 @@ class Twin:
             handle(t, **payload)
         if self.state in ("running", "holding") and self.lost() != "none":
             self.go(t, "stopped", self.lost())
+        if self.held() and self.lost() != "none":
+            self.go(t, "idle", self.lost())
 
-    def command(self, t: int, event: str, ready: bool = True) -> None:
+    def held(self) -> bool:
+        """Whether forces hold the start."""
+        return self.state == "armed" and self.feedback
+
+    def command(self, t: int, event: str, ready: bool = True, feedback: bool = False) -> None:
         to = self.COMMANDS.get((self.state, event))
         refusal = "none" if event == "stop" or self.state == self.GOAL[event] else "wrong_state"
         if to == "armed":
@@ -691,6 +732,7 @@ class Twin:
         elif to:
             if to in ("calibrating", "armed"):
                 self.forget()
+            self.feedback = feedback if to == "armed" else self.feedback
             self.calibrated &= to != "calibrating"
             self.go(t, "boot" if event == "reset" and not self.tested else to, f"{event}_command")
 
@@ -725,6 +767,8 @@ class Twin:
         self.overruns = [*self.overruns, t] if self.overruns and t - self.overruns[-1] < 100 * MS else [t]
         if len(self.overruns) >= 5 and self.state in ("running", "holding"):
             self.go(t, "stopped", "overrun")
+        if len(self.overruns) >= 5 and self.held():
+            self.go(t, "idle", "overrun")
 
     def on_motor_late(self, t: int) -> None:
         self.late = [*self.late, t] if self.late and t - self.late[-1] < 100 * MS else [t]
@@ -760,7 +804,7 @@ class Twin:
     def motion(self) -> str:
         if self.state in ("holding", "stopped"):
             return "ramp" if self.t < self.ramp_end else "hold"
-        return {"armed": "hold", "running": "follow"}.get(self.state, "off")
+        return {"armed": "start", "running": "follow"}.get(self.state, "off")
 
     def seen(self) -> tuple[Any, ...]:
         return (
@@ -814,13 +858,13 @@ def random_event(rng: np.random.Generator, s: Supervisor, t: int, sequence: int)
     elif event == "motor_fault":
         payload = {"reason": MOTOR_REASONS[rng.integers(3)]}
     elif event == "arm":
-        payload = {"ready": bool(rng.random() < 0.8)}
+        payload = {"ready": bool(rng.random() < 0.8), "feedback": bool(rng.random() < 0.3)}
     return event, payload
 
 
 def test_twin_and_c_agree_on_random_events() -> None:
     """30 000 events over a clock that wraps; every state is reached for every reason it has."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(3)
     s, twin, sequence = Supervisor(offset=WORD - 100_000 * MS), Twin(), 0
     ways: set[tuple[str, str]] = set()
     for _ in range(30_000):
@@ -833,7 +877,8 @@ def test_twin_and_c_agree_on_random_events() -> None:
         mine = (s.state, s.reason, s.refusal, s.s.transitions, s.s.refused, s.s.stale, s.s.at_end)
         assert (*mine, s.motion, s.output.ramp_left_us) == twin.seen(), (event, payload)
     reached = {(pair.next, pair.reason) for pair in pairs() if pair.next in WAYS}
-    assert ways == {*reached, ("boot", "none"), ("boot", "reset_command")}
+    reached |= {("boot", "none"), ("boot", "reset_command"), ("idle", "no_measurement"), ("idle", "innovation")}
+    assert reached <= ways <= reached | {("idle", why) for why in HELD.values()}  # the rarest are in HELD's own test
 
 
 JUMPS = np.array([10, 30, 20, 20, 10, 6, 3, 1, 0.1]) / 100.1
@@ -878,9 +923,9 @@ class Invariants(RuleBasedStateMachine):
     def something(self, event: str) -> None:
         self.send(event, MS)
 
-    @rule(ready=st.booleans())
-    def arm(self, ready: bool) -> None:
-        self.send("arm", MS, ready=ready)
+    @rule(ready=st.booleans(), feedback=st.booleans())
+    def arm(self, ready: bool, feedback: bool) -> None:
+        self.send("arm", MS, ready=ready, feedback=feedback)
 
     @rule(event=st.sampled_from(["calibrate", "calibrated", "arm", "run", "reset"]))
     def go_on(self, event: str) -> None:
@@ -919,7 +964,7 @@ class Invariants(RuleBasedStateMachine):
     @invariant()
     def motion_belongs_to_states(self) -> None:
         s = self.two[0]
-        possible = {"armed": {"hold"}, "running": {"follow"}, "holding": {"ramp", "hold"}, "stopped": {"ramp", "hold"}}
+        possible = {"armed": {"start"}, "running": {"follow"}, "holding": {"ramp", "hold"}, "stopped": {"ramp", "hold"}}
         assert s.motion in possible.get(s.state, {"off"})
         assert (s.output.ramp_left_us > 0) == (s.motion == "ramp")
         assert s.output.accept_upload == (s.state == "idle")
@@ -930,6 +975,13 @@ class Invariants(RuleBasedStateMachine):
         if s.motion in ("follow", "ramp"):
             assert self.valid is not None
             assert s.t + s.output.ramp_left_us - self.valid <= 230 * MS
+
+    @invariant()
+    def forces_hold_for_200_ms_without_a_measurement(self) -> None:
+        s = self.two[0]
+        if s.motion == "start" and s.s.feedback:
+            since = (s.t - (s.s.entered_us - s.offset)) % WORD
+            assert s.s.fresh or since < 200 * MS
 
     @invariant()
     def counters_count_up(self) -> None:

@@ -45,9 +45,10 @@ REGISTERS = {
     **{f"NVIC_ISER[{i}]": f"NVIC.ISER{i}" for i in (0, 1)},
     **{f"USART1->{name}": f"USART1.{name}" for name in ("SR", "DR", "BRR", "CR1", "CR2", "CR3")},
     **{f"TIM3->{name}": f"TIM3.{name}" for name in ("CR1", "EGR", "CCER", "PSC", "ARR")},
-    **{"TIM3->CCMR1": "TIM3.CCMR1_Output", "TIM3->CCR[0]": "TIM3.CCR1", "TIM3->CCR[1]": "TIM3.CCR2"},
+    **{f"TIM3->CCMR[{i}]": f"TIM3.CCMR{i + 1}_Output" for i in (0, 1)},
+    **{f"TIM3->CCR[{i}]": f"TIM3.CCR{i + 1}" for i in range(4)},
     **{f"TIM{i}->{name}": f"TIM{i}.{name}" for i in (2, 4) for name in ("CR1", "SMCR", "CNT", "ARR")},
-    **{f"TIM{i}->CCMR1": f"TIM{i}.CCMR1_Input" for i in (2, 4)},
+    **{f"TIM{i}->CCMR[0]": f"TIM{i}.CCMR1_Input" for i in (2, 4)},
     **{f"IWDG_{name}": f"IWDG.{name}" for name in ("KR", "PR", "RLR", "SR")},
     **{f"FLASH_{name}": f"FLASH.{name}" for name in ("ACR", "KEYR", "SR", "CR")},
     **{f"RCC_{name}": f"RCC.{name}" for name in ("CR", "CFGR", "CSR", "APB1ENR", "APB2ENR")},
@@ -56,8 +57,15 @@ REGISTERS = {
 REGISTERS_OF = {
     "stm32f405": {
         **{"SCB_CPACR": "SCB.CPACR", "RCC_PLLCFGR": "RCC.PLLCFGR", "RCC_AHB1ENR": "RCC.AHB1ENR"},
-        **{f"GPIO{port}->{name}": f"GPIO{port}.{name}" for port in "AB" for name in ("MODER", "PUPDR")},
-        **{f"GPIO{port}->AFR[{i}]": f"GPIO{port}.AFR{'LH'[i]}" for port in "AB" for i in (0, 1)},
+        **{f"GPIO{port}->{name}": f"GPIO{port}.{name}" for port in "ABC" for name in ("MODER", "PUPDR")},
+        **{f"GPIO{port}->AFR[{i}]": f"GPIO{port}.AFR{'LH'[i]}" for port in "ABC" for i in (0, 1)},
+        **{"GPIOC->IDR": "GPIOC.IDR", "GPIOC->BSRR": "GPIOC.BSRR"},
+        **{f"TIM{i}->{name}": f"TIM{i}.{name}" for i in (5, 8) for name in ("CR1", "SMCR", "CNT", "ARR")},
+        **{f"TIM{i}->CCMR[0]": f"TIM{i}.CCMR1_Input" for i in (5, 8)},
+        **{f"TIM12->{name}": f"TIM12.{name}" for name in ("CR1", "EGR", "CCER", "PSC", "ARR")},
+        **{"TIM12->CCMR[0]": "TIM12.CCMR1_Output", "TIM12->CCR[0]": "TIM12.CCR1", "TIM12->CCR[1]": "TIM12.CCR2"},
+        **{f"EXTI->{name}": f"EXTI.{name}" for name in ("IMR", "RTSR", "FTSR", "PR")},
+        **{f"SYSCFG_EXTICR[{i}]": f"SYSCFG.EXTICR{i + 1}" for i in range(3)},
     },
     "stm32f100": {
         **{"FLASH_AR": "FLASH.AR"},
@@ -75,9 +83,11 @@ VALUES: dict[str, dict[str, int]] = {
     "TIM_CR1_CEN": {"TIM3.CR1.CEN": 1},
     "TIM_EGR_UG": {"TIM3.EGR.UG": 1},
     "TIM_SMCR_ENCODER": {"TIM2.SMCR.SMS": 3},
-    "TIM_CCMR1_PWM": {"TIM3.CCMR1_Output.OC1M": 6, "TIM3.CCMR1_Output.OC2M": 6},
+    "TIM_CCMR_PWM": {"TIM3.CCMR1_Output.OC1M": 6},
+    "TIM_CCMR_PWM << 8": {"TIM3.CCMR1_Output.OC2M": 6},
+    "(TIM_CCMR_PWM | TIM_CCMR_PWM << 8)": {"TIM3.CCMR2_Output.OC3M": 6, "TIM3.CCMR2_Output.OC4M": 6},
     "TIM_CCMR1_INPUTS": {f"TIM2.CCMR1_Input.{n}": v for n, v in (("CC1S", 1), ("CC2S", 1), ("IC1F", 3), ("IC2F", 3))},
-    "TIM_CCER_1_2": {"TIM3.CCER.CC1E": 1, "TIM3.CCER.CC2E": 1},
+    **{f"BIT({4 * i})": {f"TIM3.CCER.CC{i + 1}E": 1} for i in range(4)},
     "IWDG_FEED": {"IWDG.KR.KEY": 0xAAAA},
     "IWDG_UNLOCK": {"IWDG.KR.KEY": 0x5555},
     "IWDG_START": {"IWDG.KR.KEY": 0xCCCC},
@@ -115,6 +125,8 @@ VALUES_OF: dict[str, dict[str, dict[str, int]]] = {
         "CR_WORDS": {"FLASH.CR.PSIZE": 2},
         "ACR_DCEN": {"FLASH.ACR.DCEN": 1},
         "ACR_DCRST": {"FLASH.ACR.DCRST": 1},
+        "EXTICR_GPIOC": {"SYSCFG.EXTICR1.EXTI0": 2},  # RM0090: port C
+        "EXTICR_GPIOC << 8": {"SYSCFG.EXTICR3.EXTI10": 2},
     },
     "stm32f100": {
         "CFGR_CRYSTAL_TIMES_3": {"RCC.CFGR.PLLSRC": 1, "RCC.CFGR.PLLMUL": 3 - 2},
@@ -129,14 +141,28 @@ OURS = {
     *("BIT", "KEPT", "CHIP_FPU", "CHIP_WATCHDOG_HZ", "CHIP_USART1", "CHIP_RCC", "CHIP_RCC_CFGR", "CHIP_RCC_CSR"),
     *("CHIP_FLASH", "CHIP_RECEIVE_BYTES", "CHIP_SEND_BYTES", "CHIP_RAM_SLOT_BYTES", "CHIP_RAM_LOG_BYTES"),
     *("STEPMAP_BAUD", "STEPMAP_CRYSTAL_HZ", "TRIES", "BUSY_US", "PWM_HZ", "ERASE_MS", "WRITE_MS", "ENABLE_PIN"),
-    *("ASKED", "FRESH", "FAULT_4", "FAULT_12"),
+    *("ASKED", "FRESH", "FAULT_4", "FAULT_12", "EDGES_4", "LAST_IRQ", "EDGES", "TIMED", "EDGE_ENCODERS", "EDGE_PINS"),
+    *("CHIP_MOTORS", "CHIP_ENCODERS", "CHIP_TIMER_ENCODERS"),
 }
 
-SIGNALS = {  # docs/boards.md
+COMMON_SIGNALS = {  # docs/boards.md
     **{"USART1.TX": "PA9", "USART1.RX": "PA10", "TIM3.CH1": "PA6", "TIM3.CH2": "PA7"},
-    **{"TIM2.CH1": "PA0", "TIM2.CH2": "PA1", "TIM4.CH1": "PB6", "TIM4.CH2": "PB7"},
+    **{"TIM4.CH1": "PB6", "TIM4.CH2": "PB7"},
 }
-OUTPUTS = ("PB0", "PB1", "PB5")
+SIGNALS = {
+    "stm32f405": {
+        **COMMON_SIGNALS,
+        **{"TIM3.CH3": "PC8", "TIM3.CH4": "PC9", "TIM12.CH1": "PB14", "TIM12.CH2": "PB15"},
+        **{"TIM5.CH1": "PA0", "TIM5.CH2": "PA1", "TIM8.CH1": "PC6", "TIM8.CH2": "PC7"},
+        **{"TIM2.CH1": "PA15", "TIM2.CH2": "PB3"},
+    },
+    "stm32f100": {**COMMON_SIGNALS, "TIM2.CH1": "PA0", "TIM2.CH2": "PA1"},
+}
+OUTPUTS = {
+    "stm32f405": ("PB0", "PB1", "PB5", "PB10", "PB11", "PB12", "PB13"),
+    "stm32f100": ("PB0", "PB1", "PB5"),
+}
+EDGE_INPUTS = (0, 1, 2, 3, 4, 5, 10, 11)  # of GPIOC, F405: encoders that no timer counts
 
 
 @pytest.fixture(params=sorted(FAMILIES))
@@ -171,6 +197,7 @@ def ours(name: str, expressions: tuple[str, ...]) -> dict[str, int]:
     """What the compiler makes of expressions in the port's constants, registers and tables."""
     family = PORT / FAMILIES[name].folder
     included = [PORT / "stm32" / "clock.c", family / "clock.c", family / "flash.c", family / "pins.c"]
+    included += [file for file in [family / "edges.c"] if file.exists()]
     watchdog = re.findall(r"^#define WATCHDOG\w+ .*", (PORT / "stm32" / "reset.c").read_text(), re.MULTILINE)
     program = [
         "#include <stdio.h>",
@@ -219,8 +246,8 @@ def test_no_constant_is_left_out(name: str) -> None:
         for found in re.finditer(r"^#define (\w+)[ (].", file.read_text(), re.MULTILINE)
     }
     pointers = {re.split(r"->|\[", lvalue)[0] for lvalue in (*REGISTERS, *REGISTERS_OF[name])}
-    compared = pointers | {re.split(r"\(", constant)[0] for constant in (*VALUES, *VALUES_OF[name])}
-    elsewhere = {"USART1_IRQ"}  # test_vectors_are_at_the_vendors_positions
+    compared = pointers | {re.split(r"[( ]", constant)[0] for constant in (*VALUES, *VALUES_OF[name])}
+    elsewhere = {"USART1_IRQ", "EXTI0_IRQ", "EXTI9_5_IRQ", "EXTI15_10_IRQ"}  # the vendor's positions of vectors
     elsewhere |= {"CHIP_UNIQUE_ID"}  # in no file of the vendor; test_registers.py has it from the manuals
     if name == "stm32f100":
         elsewhere |= {"SCB_CPACR", "SCB_CPACR_FPU", "RCC_CSR_BORRSTF"}  # this chip has none; the F405's are compared
@@ -229,11 +256,15 @@ def test_no_constant_is_left_out(name: str) -> None:
 
 def test_vectors_are_at_the_vendors_positions(name: str) -> None:
     content, symbols = image(name)
-    number = VENDOR[name]["interrupts"]["USART1"]
-    assert ours(name, ("USART1_IRQ",)) == {"USART1_IRQ": number}
-    vectors = [int.from_bytes(content[4 * i : 4 * i + 4], "little") for i in range(16 + number + 1)]
+    numbers = VENDOR[name]["interrupts"]
+    used = ("USART1", "EXTI0", "EXTI9_5", "EXTI15_10")
+    assert ours(name, tuple(f"{one}_IRQ" for one in used)) == {f"{one}_IRQ": numbers[one] for one in used}
     own = {0: symbols["link_stack_top"], 1: symbols["start_handler"] | 1, 15: symbols["tick_handler"] | 1}
-    own[16 + number] = symbols["serial_handler"] | 1
+    own[16 + numbers["USART1"]] = symbols["serial_handler"] | 1
+    if name == "stm32f405":
+        edges = [*range(numbers["EXTI0"], numbers["EXTI4"] + 1), numbers["EXTI9_5"], numbers["EXTI15_10"]]
+        own |= {16 + number: symbols["edges_handler"] | 1 for number in edges}
+    vectors = [int.from_bytes(content[4 * i : 4 * i + 4], "little") for i in range(max(own) + 1)]
     assert vectors == [own.get(i, symbols["fault_handler"] | 1) for i in range(len(vectors))]
 
 
@@ -278,18 +309,22 @@ def test_pins_get_the_vendors_functions(name: str) -> None:
             assert chip.registers.get(address(name, register), 0) & mask == bits(name, {key: value}), key
 
     has({f"RCC.APB1ENR.TIM{i}EN": 1 for i in (2, 3, 4)} | {"RCC.APB2ENR.USART1EN": 1})
+    if name == "stm32f405":
+        has({"RCC.APB1ENR.TIM5EN": 1, "RCC.APB1ENR.TIM12EN": 1, "RCC.APB2ENR.TIM8EN": 1, "RCC.APB2ENR.SYSCFGEN": 1})
+        has({"RCC.AHB1ENR.GPIOCEN": 1})
+        has({f"GPIOC.MODER.MODER{pin}": 0 for pin in EDGE_INPUTS} | {f"GPIOC.PUPDR.PUPDR{p}": 1 for p in EDGE_INPUTS})
     ports = {"stm32f405": "RCC.AHB1ENR.GPIO{}EN", "stm32f100": "RCC.APB2ENR.IOP{}EN"}[name]
     has({ports.format(port): 1 for port in "AB"})
-    for pin in OUTPUTS:
+    for pin in OUTPUTS[name]:
         port, number = f"GPIO{pin[1]}", int(pin[2:])
         if name == "stm32f405":
             has({f"{port}.MODER.MODER{number}": 1})
         else:
             has({f"{port}.CRL.MODE{number}": 2, f"{port}.CRL.CNF{number}": 0})
-    for signal, pin in SIGNALS.items():
+    for signal, pin in SIGNALS[name].items():
         port, number, half = f"GPIO{pin[1]}", int(pin[2:]), "LH"[int(pin[2:]) // 8]
         function = VENDOR[name]["signals"][signal][pin]
-        output = signal.endswith("TX") or signal.startswith("TIM3")
+        output = signal.endswith("TX") or signal.startswith(("TIM3", "TIM12"))
         if name == "stm32f405":
             has({f"{port}.MODER.MODER{number}": 2, f"{port}.AFR{half}.AFR{half}{number}": function})
             has({f"{port}.PUPDR.PUPDR{number}": 0 if output else 1})
@@ -430,7 +465,7 @@ static void set(int pin, int level) {
 #include "pins.h"
 int main(void) {
   encoders_init();
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
+  for (unsigned axis = 0; axis < PORT_ENCODERS; ++axis) {
     const int a = PINS.encoder[axis][0], b = PINS.encoder[axis][1];
     for (unsigned turn = 0; turn < 3U; ++turn) set(a, 1), set(b, 1), set(a, 0), set(b, 0);
     printf("%d ", (int)port_encoder(axis));

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepmap_hil.bench import emulated_robot
-from stepmap_hil.bench.emulated_robot import BEHIND, MOTORS, EmulatedRobot
+from stepmap_hil.bench.emulated_robot import BEHIND, ENCODERS, MOTORS, EmulatedRobot
 from tests.hil.rigs import rig
 from tests.pil.built import KEY_FILE
 
@@ -21,7 +21,7 @@ def robot(now: list[float], monkeypatch: pytest.MonkeyPatch) -> EmulatedRobot:
     monkeypatch.setattr(emulated_robot, "time", SimpleNamespace(monotonic=lambda: now[0]))
     made = rig()
     one = EmulatedRobot(made.job, made.controller, made.firmware, made.settings, KEY_FILE, 1)
-    one._pins = np.array([1, FULL, 0] + [0] * MOTORS)  # type: ignore[assignment]
+    one._pins = np.array([1, FULL] + [0] * (MOTORS - 1 + ENCODERS))  # type: ignore[assignment]
     one._place = [0.0] * 6
     one._then = one._shown_at = now[0]
     return one

@@ -16,10 +16,10 @@ from stepmap import jobs, units
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
-from stepmap_hil.live.listener import charts
+from stepmap_hil.live.listener import charts, line
 from stepmap_hil.plant.mechanism import PlantErrors
 from stepmap_hil.report import by_unit, plots, quantities, sentences, write
-from stepmap_hil.report.off import Off
+from stepmap_hil.report.off import Off, apart, label
 from stepmap_hil.report.series import Series, series
 from stepmap_hil.report.summary import summarize
 from stepmap_hil.runs.log import Run
@@ -131,11 +131,16 @@ def test_angles_are_told_in_milliradians_or_degrees(
 
 def test_figures_are_of_this_system(controller: Controller, both: tuple[Series, Series]) -> None:
     drawn = plots.draw(controller, *both, angles="deg")
-    assert list(drawn) == ["motion", "tracking", "commands", "estimates"]  # no plane of two angles
+    assert list(drawn) == ["motion", "tracking", "errors", "commands", "estimates"]  # no plane of two angles
     labels = {name: [axis.get_ylabel() for axis in figure.axes] for name, figure in drawn.items()}
     assert labels["tracking"] == ["phi [°]", "theta [°]"]
     assert labels["commands"] == ["torque [N m]"]
     assert labels["estimates"] == ["error of masses [mm]", "error of angles [°]"]
+    assert labels["errors"] == labels["estimates"]
+    off = both[0].coordinates - both[0].reference[:, :2]
+    assert np.allclose(
+        np.asarray(drawn["errors"].axes[1].lines[-1].get_ydata()), np.degrees(np.linalg.norm(off, axis=1))
+    )
     curve = drawn["tracking"].axes[1].lines[-1]
     assert np.allclose(np.asarray(curve.get_ydata()), np.degrees(both[0].coordinates[:, 1]))
     assert hasattr(drawn["motion"].axes[0], "get_zlabel")  # in three dimensions, with axes
@@ -161,6 +166,16 @@ def test_the_terminal_and_the_live_page_tell_units_apart(controller: Controller,
         ("innovation", "mrad"),
     ]
     assert {c.unit for c in charts(controller, clock=False, angles="deg")} == {"°"}
+
+
+def test_mixed_units_are_apart_on_the_live_page() -> None:
+    """By hand: 3-4-5 triangles, of lengths and of angles."""
+    system = machines.quadrotor()
+    there = np.array([0.3, 0.4, 0.06, 0.08])
+    assert apart(system, there, np.zeros(4)) == {"m": pytest.approx(0.5), "rad": pytest.approx(0.1)}
+    assert [label(system, unit) for unit in ("m", "rad")] == ["lengths", "angles"]
+    assert label(sm.systems.get("cart_pendulum"), "rad") == "theta"
+    assert line(system, "tracking", "rad") == "angles tracking"
 
 
 @cache

@@ -14,9 +14,10 @@ from stepmap_hil.depth import Background, Camera, CameraError, Recorder, Rendere
 from stepmap_hil.depth import calibration_file as camera_table
 from stepmap_hil.depth.calibrate import Calibration
 from stepmap_hil.rig.file import RigFile, Workspace, read_rig, replace_camera, write_rig
+from stepmap_hil.sensors import live
 from stepmap_hil.sensors.kinect_live import LiveKinect, read_background, write_background
 from tests.hil.rigs import rig
-from tests.pil.built import ROOT
+from tests.pil.built import JOB, ROOT
 
 NAMES = ["xm", "ym", "xr", "r"]
 POSE = look((0.5, 0.6, 1.4), (0.25, 0.5, 0.0))
@@ -46,6 +47,19 @@ def test_paths_are_beside_the_file(tmp_path: Path) -> None:
     made = read_rig(written(tmp_path, text))
     assert (made.key, made.background) == (tmp_path / "a.key", tmp_path / "b.npz")
     assert np.allclose(made.camera.pose, POSE)
+
+
+def test_a_sensor_of_another_package_needs_no_camera(tmp_path: Path) -> None:
+    made = read_rig(written(tmp_path, '[rig]\nplant = "real"\nport = "p"\nkey = "k"\nsensor = "kinetc"\n'))
+    assert (made.sensor, made.background) == ("kinetc", None)
+    with pytest.raises(JobError, match=r"rig\.sensor: no live sensor is called 'kinetc'\nhint: Did you mean 'kinect'"):
+        live.require(made, rig().job)
+    live.require(RigFile(), rig().job)
+
+
+def test_limits_are_in_the_units_of_the_coordinates() -> None:
+    workspace = Workspace(RigFile(limits={"theta": (-1.0, 1.0)}), ["x", "theta"], ["m", "rad"])
+    assert workspace.violation(np.array([9.0, 1.5])) == "theta is 1.500 rad, and its limits are -1 to 1 rad"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +181,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_calibrating_a_rig_writes_where_its_camera_stands(films: Path, tmp_path: Path) -> None:
     file = written(tmp_path, '[rig]\nplant = "real"\nport = "p"\nkey = "k"\n')
     places = [word for place in PLACES for word in ("--at", ",".join(map(str, place)))]
-    done = stepmap("calibrate", file, *places, "--recordings", films)
+    done = stepmap("calibrate", file, *places, "--recordings", films, "--job", JOB)
     assert done.returncode == 0, done.stderr
     assert "5 places" in done.stdout
     made = read_rig(file)

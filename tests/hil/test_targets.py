@@ -111,7 +111,7 @@ def test_what_no_camera_can_see_is_said() -> None:
         all_seen(machines.quadrotor())
     poses = np.array([[-3.0, 0, 0, 0], [3.0, 0, 0, 0]])
     job = before(machines.quadrotor(), poses)
-    with pytest.raises(ModelError, match=r"cannot see a motion of 6\.0 by"):
+    with pytest.raises(ModelError, match=r"cannot see a motion of 6\.1 by"):
         stage(job, targets(job.system), Camera(), Scene())
 
 

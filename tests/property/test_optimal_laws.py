@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import stepmap as sm
-from stepmap.optimal.projection import Direction, Point, _gauss_newton, _newton_model, _start, _steepest
+from stepmap.optimal.directions import Direction, Point, gauss_newton, newton_model, steepest
+from stepmap.optimal.projection import _start
 from stepmap.optimal.riccati import NumpyRecursions
 from tests import problems
 
@@ -53,10 +54,10 @@ def euler() -> sm.Problem:
 
 PROBLEMS = {f.__name__: f for f in (figure_eight, cart, arm, euler)}
 DIRECTIONS: dict[str, Callable[[sm.Problem, Point], Direction | None]] = {
-    "newton": lambda problem, at: _newton_model(problem.step, at)(1.0),
-    "part": lambda problem, at: _newton_model(problem.step, at)(0.05),
-    "gauss-newton": lambda problem, at: _gauss_newton(at),
-    "steepest": lambda problem, at: _steepest(at),
+    "newton": lambda problem, at: newton_model(problem.step, at)(1.0),
+    "part": lambda problem, at: newton_model(problem.step, at)(0.05),
+    "gauss-newton": lambda problem, at: gauss_newton(at),
+    "steepest": lambda problem, at: steepest(at),
 }
 each_problem = pytest.mark.parametrize("name", PROBLEMS)
 

@@ -40,7 +40,17 @@ gate = 5.0
 process = { q = 1e-3, rho = 1e-3, p = 2e-3, v = 2e-2 }
 measurement = { mass = 0.01, xr = 0.01, r = 0.01 }
 """
-FILES = {"controller.h", "controller.c", "robot.h", "schedule.bin", "schedule.h", "schedule.c", "signals.json"}
+FILES = {
+    "controller.h",
+    "controller.c",
+    "robot.h",
+    "units.h",
+    "example.c",
+    "schedule.bin",
+    "schedule.h",
+    "schedule.c",
+    "signals.json",
+}
 
 
 def run(command: str, *arguments: object) -> Result:
@@ -417,7 +427,7 @@ def test_ranges_shows_what_does_not_fit(there: Path) -> None:
     before = {path: path.read_bytes() for path in Path("code").iterdir()}
     result = generate("try.toml", "--out", "code")
     assert result.exit_code == 1
-    assert "that try.formats.json has for it" in result.stderr
+    assert "times as large as try.formats.json has room for" in result.stderr
     assert {path: path.read_bytes() for path in Path("code").iterdir()} == before
     shown = run("ranges", "try.toml")
     assert (shown.exit_code, shown.stderr) == (1, result.stderr)
@@ -575,7 +585,7 @@ def test_nothing_is_half_written(there: Path, error: BaseException, monkeypatch:
     monkeypatch.setattr(Path, "write_bytes", fail)
     result = generate("try.toml", "--out", "code", "--newton", 3)
     assert result.exit_code == 1
-    assert result.stderr in ("error: [Errno 28] No space left on device\n", "error: interrupted\n")
+    assert result.stderr in ("error: code: No space left on device\n", "error: interrupted\n")
     assert {path.name: path.read_bytes() for path in (there / "code").iterdir()} == before
     assert {path.name for path in there.iterdir()} == {"try.toml", "build", "code"}
 

@@ -242,7 +242,7 @@ MISTAKES = [
     ("weight = 30", "wait = 30", 26, "limits.r.wait: no key is called 'wait'\nhint: Did you mean 'weight'?"),
     (", weight = 30", ", rate = 3", 26, "limits.r.rate: give the rate of an input, or low and high of the velocity"),
     (", weight = 30", ", weight = 30, rate = 3", 26, "limits.r.rate: a limit of the rate is hard, and has no weight"),
-    ("low = 0.4, high = 1.5, weight = 30", "low = -9", 26, "limits.r.low: -9 is beyond the system's own limits, 0.05"),
+    ("low = 0.4, high = 1.5, weight = 30", "low = -9", 26, "limits.r.low: -9 is beyond the system's own limits"),
     ("low = 0.4, high = 1.5, weight = 30", "low = 1.5, high = 1", 26, "limits.r: low (1.5) must be below high (1)"),
     ("r = { low = 0.4, high = 1.5, weight = 30 }", "r_next = { rate = 0 }", 26, "limits.r_next.rate: must be positive"),
     ("r = { low = 0.4, high = 1.5, weight = 30 }", "use = 1.5", 26, "limits.use: must be a part of the motors' limits"),

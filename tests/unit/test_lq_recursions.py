@@ -159,7 +159,8 @@ def test_numbers_that_are_not_finite_have_no_minimum(either: Recursions, bad: fl
 SCRIPT = """
 import numpy as np
 from stepmap.optimal.riccati import CompiledRecursions, recursions
-from tests.unit.test_lq_recursions import SIZES, some
+from stepmap.steps.limits import Box
+from tests.unit.test_lq_recursions import SIZES, STEPS, some
 found = recursions()
 assert isinstance(found, CompiledRecursions)
 for nx, nu in SIZES:
@@ -168,6 +169,12 @@ for nx, nu in SIZES:
         _, K, f, _ = found.backward(lq, 0.5)
         found.forward(lq.A, lq.B, K, f)
         found.adjoint(lq.A, lq.B, K, lq.q, lq.r)
+        if nu:
+            tied = np.full(nu, -1, dtype=np.intc)
+            tied[0] = nx - 1
+            bound = np.full((STEPS, nu), 0.1)
+            box = Box(-bound, bound, -bound, bound, np.full(nu, 1e-12), tied)
+            found.limited(lq, 0.5, box, np.zeros((STEPS, nu), dtype=np.intc), 8)
 print("done")
 """
 

@@ -124,6 +124,12 @@ WRONGS = {
         "",
     ),
     "a choice of the generator": ("[codegen]", {".toml": ("[bench]", "[codegen]\nword = 40\n[bench]")}, "word", ""),
+    "an axis": (
+        "[codegen]",
+        {".toml": ("[bench]", "[board.axes.troley]\nspeed = 1.0\n[bench]")},
+        "'troley'",
+        "'trolley'",
+    ),
     "a sensor": ("[bench]", {".toml": ('"gaussian"', '"gausian"')}, "'gausian'", "'gaussian'"),
     "an argument of the plant": ("[bench]", {".toml": ("mass = 55.0", "mas = 55.0")}, "'mas'", "'mass'"),
 }

@@ -52,8 +52,9 @@ def test_arrays_of_messages_are_as_long_as_the_limits_say() -> None:
     kinds = dialect.module().mavlink_map.values()
     lengths = {f"{k.msgname}.{name}": n for k in kinds for name, n in zip(k.fieldnames, k.array_lengths, strict=False)}
     assert lengths["MEASUREMENT.z"] == most.channels
-    assert lengths["VIRTUAL_ENCODER.counts"] == lengths["VIRTUAL_ACTUATOR.effort"] == most.commands
-    assert lengths["TELEMETRY.words"] == sum(asdict(most).values())
+    assert lengths["VIRTUAL_ACTUATOR.effort"] == most.commands
+    assert lengths["VIRTUAL_ENCODER.counts"] == most.encoders
+    assert lengths["TELEMETRY.words"] == most.states + most.channels + most.commands
     assert max(k.unpacker.size for k in kinds) <= 255
 
 
@@ -93,12 +94,28 @@ def test_what_messages_cannot_carry_is_refused(large: dict[str, int], told: str)
 
 
 def test_a_board_has_as_many_motors_as_its_firmware() -> None:
-    [axes] = re.findall(r"#define PORT_AXES (\d+)U", (CORE / "port.h").read_text())
-    assert {board.motors for board in boards.BUILT_IN.values()} == {int(axes)}
+    """Two, as port.h has it, or what the catalog tells the compiler; messages carry all of them."""
+    for name, field in (("PORT_MOTORS", "motors"), ("PORT_ENCODERS", "encoders")):
+        [usual] = re.findall(rf"#define {name} (\d+)U", (CORE / "port.h").read_text())
+        told = {b.name: re.findall(rf"-D{name}=(\d+)U", b.axes_flags) or [usual] for b in boards.BUILT_IN.values()}
+        assert told == {b.name: [str(getattr(b, field))] for b in boards.BUILT_IN.values()}
+    assert {(b.motors, b.encoders) for b in (boards.NATIVE, boards.STM32F405)} == {(6, 8)}
+    assert max(b.motors for b in boards.BUILT_IN.values()) <= wire.limits().commands
+    assert max(b.encoders for b in boards.BUILT_IN.values()) <= wire.limits().encoders
+
+
+def test_what_a_board_has_no_motors_or_encoders_for_is_refused() -> None:
     require_counts(system(driven=2), "stm32f100")
     require_counts(system(driven=3), None)
-    with pytest.raises(ModelError, match=r"has 3 commands, and stm32f405 has 2 motors"):
-        require_counts(system(driven=3), "stm32f405")
+    require_counts(system(driven=6), "stm32f405")
+    with pytest.raises(ModelError, match=r"job 'crane': system .* has 3 commands, and stm32f100 has 2 motors") as told:
+        require_counts(system(driven=3), "stm32f100", "crane")
+    assert "a board with more: stm32f405, native" in (told.value.hint or "")
+    with pytest.raises(ModelError, match=r"job 'arm': system .* needs 3 encoders, and stm32f100 has 2"):
+        require_counts(system(bodies=3), "stm32f100", "arm", encoders=3)
+    with pytest.raises(ModelError, match=r"needs 9 encoders, and native has 8") as told:
+        require_counts(system(bodies=3), "native", "arm", encoders=9)
+    assert "no board has more" in (told.value.hint or "")
 
 
 # Before any work

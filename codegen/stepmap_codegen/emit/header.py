@@ -8,6 +8,8 @@ from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.program import Program, Role
 from stepmap_codegen.model.scalar import Scalar
 
+OPEN_C = ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
+CLOSE_C = ("", "#ifdef __cplusplus", "}", "#endif")
 C_NAMES = {Scalar.FIXED32: "int32_t", Scalar.FLOAT32: "float", Scalar.FLOAT64: "double"}
 
 
@@ -35,8 +37,20 @@ def emit_header(program: Program, formats: Formats | None, output: Output) -> st
             bits = ", ".join(str(formats.fields[i]) for i in program.of(group)) or "0"
             out.append(f"#define SM_{name.upper()}_BITS {{{bits}}} /* fraction bits */")
     out += _tables(program, formats, output)
-    out += ["", *_struct(program, formats), "", *_prototypes(program), "", "#endif", ""]
+    out += ["", *_struct(program, formats), "", *_prefixed(program), "", *OPEN_C, *_prototypes(program), *CLOSE_C]
+    out += ["", "#endif", ""]
     return "\n".join(out)
+
+
+def _prefixed(program: Program) -> list[str]:
+    """Other names of all functions, where a program has several controllers."""
+    names = ["start", "update", "self_test", *(block.name for block in program.blocks)]
+    return [
+        "#ifdef SM_PREFIX /* in place of sm_, for programs with several controllers: -DSM_PREFIX=arm_ */",
+        *("#define SM_JOIN_(a, b) a##b", "#define SM_JOIN(a, b) SM_JOIN_(a, b)"),
+        *(f"#define sm_{name} SM_JOIN(SM_PREFIX, {name})" for name in names),
+        "#endif",
+    ]
 
 
 def _tables(program: Program, formats: Formats | None, output: Output) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import casadi as ca
@@ -160,16 +161,34 @@ def choose(
     raise _too_large(program, least, spec, rows_fit=rows_fit)
 
 
-def require_counts(system: System, board: str | None) -> None:
-    """Raises ModelError where a system has more than messages carry, or more commands than the board has motors."""
+def require_counts(system: System, board: str | None, job: str = "", encoders: int | None = None) -> None:
+    """Raises ModelError where a system has more than messages carry, or needs more than the board has.
+
+    ``encoders`` are those that its job needs; None: one per kinematic coordinate.
+    """
     wire.require(system)
-    count, motors = wire.commands(system), None if board is None else _spec(board).motors
-    if motors is not None and count > motors:
+    if board is None:
+        return
+    spec, whose = _spec(board), f"job {job!r}: " if job else ""
+    commands, needed = wire.commands(system), len(system.kinematic) if encoders is None else encoders
+    if commands > spec.motors:
         raise ModelError(
-            f"system {system.name!r} has {count} commands, and {board} has {motors} motors",
+            f"{whose}system {system.name!r} has {commands} commands, and {board} has {spec.motors} motors",
             cause="There is one command per force and one per kinematic coordinate.",
-            hint="Use a system with fewer inputs, or a board with more motors.",
+            hint=f"Use a system with fewer inputs{_others(lambda other: other.motors >= commands)}.",
         )
+    if needed > spec.encoders:
+        raise ModelError(
+            f"{whose}system {system.name!r} needs {needed} encoders, and {board} has {spec.encoders}",
+            cause='Every kinematic coordinate has an encoder, and with measure = "encoders" every channel.',
+            hint=f"Measure less{_others(lambda other: other.encoders >= needed)}.",
+        )
+
+
+def _others(enough: Callable[[BoardSpec], bool]) -> str:
+    """Boards that have enough, as the end of a hint."""
+    names = [name for name, spec in boards.catalog().items() if enough(spec)]
+    return f", or a board with more: {', '.join(names)}" if names else "; no board has more"
 
 
 def _spec(board: str) -> BoardSpec:

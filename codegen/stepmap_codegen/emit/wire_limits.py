@@ -25,6 +25,7 @@ class Limits:
     states: int
     channels: int
     commands: int
+    encoders: int
 
 
 def source() -> Path:

@@ -39,7 +39,9 @@ def hold_rows(program: Program, plant: Plant, trajectory: Trajectory) -> list[Ar
     rows = []
     if forces is not None:
         u = step.layout.hold(x, forces)
-        limits = [(-np.inf if i.low is None else i.low, np.inf if i.high is None else i.high) for i in step.system.inputs]
+        limits = [
+            (-np.inf if i.low is None else i.low, np.inf if i.high is None else i.high) for i in step.system.inputs
+        ]
         inside = all(low <= f <= high for f, (low, high) in zip(forces, limits, strict=True))
         if inside and np.abs(step.step(x, u).x - x).max() < AT_REST * (1.0 + np.abs(x).max()):
             rows = [row(u, used * gain) for gain in _holding(plant, x, u, used)]

@@ -85,6 +85,16 @@ class BlockRole(Enum):
     STATE_FEEDBACK = "state_feedback"
     PREDICT = "predict"
 
+    @property
+    def words(self) -> str:
+        """For people who have not seen the code."""
+        return {
+            "update": "the filter's update",
+            "projection": "the constraint projection",
+            "state_feedback": "the state feedback",
+            "predict": "the prediction of the next tick",
+        }[self.value]
+
 
 @dataclass(frozen=True)
 class Block:
@@ -145,6 +155,21 @@ class Program:
         """Position of the only block of a role; ValueError where there is none, or another."""
         (only,) = self.blocks_of(role)
         return only
+
+    def purpose(self, number: int, operation: int) -> str:
+        """What an operation of a block is for, in words: its block, and the first signal that depends on it."""
+        block = self.blocks[number]
+        later = {operation}
+        for k in range(operation + 1, len(block.operations)):
+            if later & set(block.operations[k].arguments):
+                later.add(k)
+        fed = [self.fields[store.field] for store in block.stores if store.operation in later]
+        at = "" if block.channel is None else f" with {self.fields[self.of(Role.MEASUREMENT)[block.channel]].label}"
+        if not fed:
+            return f"{block.role.words}{at}"
+        best = min(fed, key=lambda field: field.role not in (Role.STATE, Role.COMMAND))
+        unit = f" [{best.unit}]" if best.unit else ""
+        return f"{block.role.words}{at}, on its way to {best.label}{unit}"
 
     def counts(self) -> Counter[str]:
         """Operations of a whole tick by kind."""

@@ -62,8 +62,9 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
         raise RangeError(
             f"{saturated} overflows in simulated runs however its format is chosen",
             signal=saturated,
-            cause=f"Its range is too wide for words of {word} bits.",
-            hint="Use longer words, floating point (--scalar float32), or less noise in [noise].",
+            cause=f"Its numbers are at some ticks too large, at others too small for words of {word} bits.",
+            hint="Use longer words or floating point (--scalar float32), narrower low and high of the coordinates, "
+            "or a smaller [noise.start].",
         )
     return formats
 
@@ -110,7 +111,7 @@ def misfits(program: Program, ranges: Ranges, formats: Formats) -> list[Misfit]:
         for i, needed in needs.of(formats.blocks[number].operations):
             top = 2.0 ** (formats.word - 1 - formats.blocks[number].operations[i])
             if needed > top:
-                what = f"operation {i} of block {block.name!r} ({block.operations[i].describe(program)[0]})"
+                what = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
                 operations.append(Misfit(what, float(ranges.seen[number][i]), top, needed / top, block.name))
     return [*_worst_first(found), *_worst_first(operations)]
 
@@ -157,7 +158,7 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
             gap = np.where(np.isfinite(gap), gap, 0.0)  # 1/0 and roots of less than 0 have nothing to compare with
             worst[i] = gap[counted].max(initial=0.0)
             if np.broadcast_to(over[i], held.shape)[counted].any():
-                saturated = f"operation {i} of block {block.name!r}"
+                saturated = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
                 worst[i] = max(worst[i], 4 * 2.0 ** (formats.word - 1 - bits[i]))
         found.append(worst)
     return found, saturated

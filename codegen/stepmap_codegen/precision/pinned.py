@@ -158,11 +158,13 @@ def require_fit(pinned: PinnedFormats, program: Program, ranges: Ranges) -> None
         shown = f" stepmap ranges --block {worst.block} shows it." if worst.block else ""
         others = f"; {len(found) - 1} more do not fit" if len(found) > 1 else ""
         raise RangeError(
-            f"{worst.what} reaches {worst.size:.4g}: with margin and rounding, {worst.excess:.3g} times the "
-            f"±{worst.top:.4g} that {pinned.source} has for it{others}",
+            f"{worst.what} needs numbers {worst.excess:.3g} times as large as {pinned.source} has room for{others}",
             signal=worst.what,
             value=worst.size,
             format=f"±{worst.top:.4g}",
+            cause=f"They reach {worst.size:.4g} in simulated runs of this job; with margin and rounding, "
+            f"±{worst.top:.4g} is too little. It moves "
+            "further or faster, or has other gains or noise, than the job of the firmware.",
             hint=f"Change the job less, or {ANEW}. With headroom in [codegen], formats hold more of what is tuned "
             f"later.{shown}",
         )

@@ -109,6 +109,22 @@ typedef struct {
   uint32_t overflows; /* number-format overflows so far */
 } sm_controller;
 
+#ifdef SM_PREFIX /* in place of sm_, for programs with several controllers: -DSM_PREFIX=arm_ */
+#define SM_JOIN_(a, b) a##b
+#define SM_JOIN(a, b) SM_JOIN_(a, b)
+#define sm_start SM_JOIN(SM_PREFIX, start)
+#define sm_update SM_JOIN(SM_PREFIX, update)
+#define sm_self_test SM_JOIN(SM_PREFIX, self_test)
+#define sm_update_x SM_JOIN(SM_PREFIX, update_x)
+#define sm_update_theta SM_JOIN(SM_PREFIX, update_theta)
+#define sm_state_feedback SM_JOIN(SM_PREFIX, state_feedback)
+#define sm_predict SM_JOIN(SM_PREFIX, predict)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Estimate and covariance of the start; nothing else is set. */
 void sm_start(sm_controller *c);
 
@@ -129,5 +145,9 @@ void sm_state_feedback(sm_controller *c);
 
 /* One step of the map, and the covariance through its linearization. */
 void sm_predict(sm_controller *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,6 +3,7 @@
 #define SM_ROBOT_H
 
 #define SM_AXES 2
+#define SM_ENCODERS 2
 #define SM_SENSOR_DELAY_US 0 /* from a measurement to its arrival */
 #define SM_DELAY_SAMPLES 0 /* the same in whole periods */
 

@@ -9,8 +9,8 @@
 /* Steps from one pair of levels (2a + b) to the next, up where A leads; 0 where nothing moved or an edge was missed. */
 static const DRAM_ATTR int8_t STEPS[4][4] = {{0, -1, 1, 0}, {1, 0, 0, -1}, {-1, 0, 0, 1}, {0, 1, -1, 0}};
 
-static volatile int32_t positions[PORT_AXES];
-static volatile unsigned levels[PORT_AXES];
+static volatile int32_t positions[PORT_ENCODERS];
+static volatile unsigned levels[PORT_ENCODERS];
 
 static unsigned IRAM_ATTR read_levels(unsigned axis) {
   const int a = gpio_get_level((gpio_num_t)PINS.encoder[axis][0]);
@@ -27,7 +27,7 @@ static void IRAM_ATTR edge(void *argument) {
 
 void encoders_init(void) {
   ESP_ERROR_CHECK(gpio_install_isr_service(0));
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
+  for (unsigned axis = 0; axis < PORT_ENCODERS; ++axis) {
     const gpio_config_t config = {.pin_bit_mask = (UINT64_C(1) << (unsigned)PINS.encoder[axis][0]) |
                                                   (UINT64_C(1) << (unsigned)PINS.encoder[axis][1]),
                                   .mode = GPIO_MODE_INPUT,
@@ -41,4 +41,4 @@ void encoders_init(void) {
   }
 }
 
-int32_t port_encoder(unsigned axis) { return axis < PORT_AXES ? positions[axis] : 0; }
+int32_t port_encoder(unsigned axis) { return axis < PORT_ENCODERS ? positions[axis] : 0; }

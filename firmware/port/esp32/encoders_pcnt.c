@@ -8,7 +8,7 @@
 #define LIMIT 30000 /* the driver adds up what the 16-bit counter has counted up to here */
 #define GLITCH_NS 1000
 
-static pcnt_unit_handle_t units[PORT_AXES];
+static pcnt_unit_handle_t units[PORT_ENCODERS];
 
 /* Counts the edges of one input, up or down by the level of the other: up where A leads. */
 static void count(pcnt_unit_handle_t unit, int edge, int level, pcnt_channel_edge_action_t rising,
@@ -22,7 +22,7 @@ static void count(pcnt_unit_handle_t unit, int edge, int level, pcnt_channel_edg
 }
 
 void encoders_init(void) {
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
+  for (unsigned axis = 0; axis < PORT_ENCODERS; ++axis) {
     const pcnt_unit_config_t config = {.low_limit = -LIMIT, .high_limit = LIMIT, .flags = {.accum_count = 1}};
     const pcnt_glitch_filter_config_t filter = {.max_glitch_ns = GLITCH_NS};
     const int a = PINS.encoder[axis][0];
@@ -45,5 +45,5 @@ void encoders_init(void) {
 
 int32_t port_encoder(unsigned axis) {
   int position = 0;
-  return axis < PORT_AXES && pcnt_unit_get_count(units[axis], &position) == ESP_OK ? position : 0;
+  return axis < PORT_ENCODERS && pcnt_unit_get_count(units[axis], &position) == ESP_OK ? position : 0;
 }

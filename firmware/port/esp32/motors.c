@@ -9,7 +9,7 @@
 #define PWM_FULL 2048 /* 11 bits, the finest at this frequency */
 
 static bool enabled;
-static bool backward[PORT_AXES];
+static bool backward[PORT_MOTORS];
 
 static void output(int pin) {
   const gpio_config_t config = {.pin_bit_mask = UINT64_C(1) << (unsigned)pin, .mode = GPIO_MODE_OUTPUT};
@@ -25,7 +25,7 @@ void motors_init(void) {
                                      .freq_hz = PWM_HZ,
                                      .clk_cfg = LEDC_AUTO_CLK};
   ESP_ERROR_CHECK(ledc_timer_config(&timer));
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
+  for (unsigned axis = 0; axis < PORT_MOTORS; ++axis) {
     const ledc_channel_config_t channel = {.gpio_num = PINS.pwm[axis],
                                            .speed_mode = LEDC_LOW_SPEED_MODE,
                                            .channel = (ledc_channel_t)axis,
@@ -46,7 +46,7 @@ void motors_off(void) { (void)gpio_set_level((gpio_num_t)PINS.enable, 0); }
 void port_enable(bool on) {
   if (!on) {
     motors_off();
-    for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
+    for (unsigned axis = 0; axis < PORT_MOTORS; ++axis) {
       set_duty(axis, 0);
     }
   } else if (!enabled) {
@@ -56,7 +56,7 @@ void port_enable(bool on) {
 }
 
 void port_drive(unsigned axis, int32_t effort) {
-  if (!enabled || axis >= PORT_AXES) {
+  if (!enabled || axis >= PORT_MOTORS) {
     return;
   }
   const uint32_t size = effort < 0 ? 0U - (uint32_t)effort : (uint32_t)effort;

@@ -9,9 +9,9 @@ typedef struct {
   int serial_send;
   int serial_receive;
   int enable;
-  int pwm[PORT_AXES];
-  int direction[PORT_AXES];
-  int encoder[PORT_AXES][2];
+  int pwm[PORT_MOTORS];
+  int direction[PORT_MOTORS];
+  int encoder[PORT_ENCODERS][2];
 } esp32_pins;
 
 #if CONFIG_IDF_TARGET_ESP32

@@ -1,7 +1,7 @@
-/* Two motors: without inertia, their speed the effort; or, where STEPMAP_PINS names a file, those of another process.
+/* Motors without inertia, their speed the effort, each with an encoder; or, where STEPMAP_PINS names a file, those of another process.
  *
- * That file is shared memory with int32_t enabled, effort[PORT_AXES], counts[PORT_AXES]; the process that simulates the
- * robot reads the first three and writes the last two. */
+ * That file is shared memory with int32_t enabled, effort[PORT_MOTORS], counts[PORT_ENCODERS]; the process that
+ * simulates the robot reads enabled and efforts and writes counts. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,14 +16,14 @@
 
 typedef struct {
   volatile int32_t enabled;
-  volatile int32_t effort[PORT_AXES];
-  volatile int32_t counts[PORT_AXES];
+  volatile int32_t effort[PORT_MOTORS];
+  volatile int32_t counts[PORT_ENCODERS];
 } native_pins;
 
 static native_pins *pins; /* NULL: motors of our own */
 static bool enabled;
-static int32_t efforts[PORT_AXES];
-static int64_t positions[PORT_AXES]; /* in counts / (1000 * 1000) */
+static int32_t efforts[PORT_MOTORS];
+static int64_t positions[PORT_ENCODERS]; /* in counts / (1000 * 1000) */
 static uint32_t then_us;
 
 static native_pins *open_pins(const char *path) {
@@ -44,16 +44,16 @@ void native_motors_init(void) {
   const char *path = getenv("STEPMAP_PINS");
   pins = path ? open_pins(path) : NULL;
   port_enable(false);
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
-    positions[axis] = 0;
+  for (unsigned encoder = 0; encoder < PORT_ENCODERS; ++encoder) {
+    positions[encoder] = 0;
   }
   then_us = port_micros();
 }
 
 static void turn(void) {
   const uint32_t now_us = port_micros();
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
-    positions[axis] += (int64_t)efforts[axis] * FULL_COUNTS_PER_MS * (now_us - then_us);
+  for (unsigned motor = 0; motor < PORT_MOTORS && motor < PORT_ENCODERS; ++motor) {
+    positions[motor] += (int64_t)efforts[motor] * FULL_COUNTS_PER_MS * (now_us - then_us);
   }
   then_us = now_us;
 }
@@ -61,38 +61,38 @@ static void turn(void) {
 void port_enable(bool on) {
   turn();
   enabled = on;
-  for (unsigned axis = 0; axis < PORT_AXES && !on; ++axis) {
-    efforts[axis] = 0;
+  for (unsigned motor = 0; motor < PORT_MOTORS && !on; ++motor) {
+    efforts[motor] = 0;
   }
-  for (unsigned axis = 0; pins && axis < PORT_AXES; ++axis) {
-    pins->effort[axis] = efforts[axis];
+  for (unsigned motor = 0; pins && motor < PORT_MOTORS; ++motor) {
+    pins->effort[motor] = efforts[motor];
   }
   if (pins) {
     pins->enabled = on;
   }
 }
 
-void port_drive(unsigned axis, int32_t effort) {
-  if (enabled && axis < PORT_AXES) {
+void port_drive(unsigned motor, int32_t effort) {
+  if (enabled && motor < PORT_MOTORS) {
     turn();
-    efforts[axis] = effort > 1000 ? 1000 : effort < -1000 ? -1000 : effort;
+    efforts[motor] = effort > 1000 ? 1000 : effort < -1000 ? -1000 : effort;
     if (pins) {
-      pins->effort[axis] = efforts[axis];
+      pins->effort[motor] = efforts[motor];
     }
   }
 }
 
-int32_t port_encoder(unsigned axis) {
-  if (axis >= PORT_AXES) {
+int32_t port_encoder(unsigned encoder) {
+  if (encoder >= PORT_ENCODERS) {
     return 0;
   }
   if (pins) {
-    return pins->counts[axis];
+    return pins->counts[encoder];
   }
   turn();
-  return (int32_t)(positions[axis] / 1000000);
+  return (int32_t)(positions[encoder] / 1000000);
 }
 
 bool native_enabled(void) { return enabled; }
 
-int32_t native_effort(unsigned axis) { return axis < PORT_AXES ? efforts[axis] : 0; }
+int32_t native_effort(unsigned motor) { return motor < PORT_MOTORS ? efforts[motor] : 0; }

@@ -1,36 +1,44 @@
-/* Two motors: PWM on TIM3, encoders on TIM2 and TIM4. */
+/* Motors and encoders by timers; which ones is in pins.c of the family. */
 #include "registers.h"
 #include "stm32.h"
 
-#define PWM_HZ 20000U /* above what one hears */
-
-static timer_registers *const ENCODERS[PORT_AXES] = {TIM2, TIM4};
+#define EDGES (CHIP_ENCODERS > CHIP_TIMER_ENCODERS) /* whether interrupts count some of the encoders */
+#define TIMED (PORT_ENCODERS < CHIP_TIMER_ENCODERS ? PORT_ENCODERS : CHIP_TIMER_ENCODERS) /* encoders with a timer */
+#define PWM_HZ 20000U                                                                     /* above what one hears */
 
 static uint32_t pwm_period;
 static bool enabled;
-static volatile int32_t positions[PORT_AXES];
-static uint16_t counts[PORT_AXES];
+static volatile int32_t positions[TIMED];
+static uint16_t counts[TIMED];
 
 void motors_init(uint32_t timers_hz) {
   pwm_period = timers_hz / PWM_HZ;
-  TIM3->PSC = 0;
-  TIM3->ARR = pwm_period - 1U;
-  TIM3->CCMR1 = TIM_CCMR1_PWM;
-  TIM3->CCER = TIM_CCER_1_2;
-  TIM3->EGR = TIM_EGR_UG;
-  TIM3->CR1 = TIM_CR1_CEN;
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
-    ENCODERS[axis]->ARR = 0xFFFFU;
-    ENCODERS[axis]->CCMR1 = TIM_CCMR1_INPUTS;
-    ENCODERS[axis]->SMCR = TIM_SMCR_ENCODER;
-    ENCODERS[axis]->CR1 = TIM_CR1_CEN;
+  for (unsigned motor = 0; motor < PORT_MOTORS; ++motor) {
+    timer_registers *timer = chip_pwm[motor].timer;
+    const unsigned channel = chip_pwm[motor].channel;
+    timer->PSC = 0;
+    timer->ARR = pwm_period - 1U;
+    timer->CCMR[channel / 2U] |= TIM_CCMR_PWM << (8U * (channel % 2U));
+    timer->CCER |= BIT(4U * channel);
+    timer->EGR = TIM_EGR_UG;
+    timer->CR1 = TIM_CR1_CEN;
   }
+  for (unsigned encoder = 0; encoder < TIMED; ++encoder) {
+    timer_registers *timer = chip_encoders[encoder];
+    timer->ARR = 0xFFFFU;
+    timer->CCMR[0] = TIM_CCMR1_INPUTS;
+    timer->SMCR = TIM_SMCR_ENCODER;
+    timer->CR1 = TIM_CR1_CEN;
+  }
+#if EDGES
+  edges_init(PORT_ENCODERS - TIMED);
+#endif
 }
 
 void motors_off(void) {
   chip_enable(false);
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
-    TIM3->CCR[axis] = 0;
+  for (unsigned motor = 0; motor < PORT_MOTORS; ++motor) {
+    chip_pwm[motor].timer->CCR[chip_pwm[motor].channel] = 0;
   }
 }
 
@@ -44,33 +52,39 @@ void port_enable(bool on) {
 }
 
 /* Compare values act at once, not at the next period: the output is low while the direction changes. */
-void port_drive(unsigned axis, int32_t effort) {
-  if (!enabled || axis >= PORT_AXES) {
+void port_drive(unsigned motor, int32_t effort) {
+  if (!enabled || motor >= PORT_MOTORS) {
     return;
   }
   const bool backwards = effort < 0;
   const uint32_t size = backwards ? 0U - (uint32_t)effort : (uint32_t)effort;
-  TIM3->CCR[axis] = 0;
-  chip_direction(axis, backwards);
-  TIM3->CCR[axis] = (size < 1000U ? size : 1000U) * pwm_period / 1000U;
+  reg32 *compare = &chip_pwm[motor].timer->CCR[chip_pwm[motor].channel];
+  *compare = 0;
+  chip_direction(motor, backwards);
+  *compare = (size < 1000U ? size : 1000U) * pwm_period / 1000U;
 }
 
 void encoders_sample(void) {
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
-    const uint16_t count = (uint16_t)ENCODERS[axis]->CNT;
-    const int16_t moved = (int16_t)(uint16_t)(count - counts[axis]);
-    counts[axis] = count;
-    positions[axis] = (int32_t)((uint32_t)positions[axis] + (uint32_t)moved);
+  for (unsigned encoder = 0; encoder < TIMED; ++encoder) {
+    const uint16_t count = (uint16_t)chip_encoders[encoder]->CNT;
+    const int16_t moved = (int16_t)(uint16_t)(count - counts[encoder]);
+    counts[encoder] = count;
+    positions[encoder] = (int32_t)((uint32_t)positions[encoder] + (uint32_t)moved);
   }
 }
 
-int32_t port_encoder(unsigned axis) {
-  if (axis >= PORT_AXES) {
+int32_t port_encoder(unsigned encoder) {
+  if (encoder >= PORT_ENCODERS) {
     return 0;
   }
+#if EDGES
+  if (encoder >= TIMED) {
+    return edges_position(encoder - TIMED);
+  }
+#endif
   const uint32_t mask = interrupts_mask();
   encoders_sample();
-  const int32_t position = positions[axis];
+  const int32_t position = positions[encoder];
   interrupts_restore(mask);
   return position;
 }

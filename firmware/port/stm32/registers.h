@@ -41,6 +41,9 @@ typedef struct {
 
 #define USART1 ((usart_registers *)CHIP_USART1)
 #define USART1_IRQ 37U
+#define EXTI0_IRQ 6U
+#define EXTI9_5_IRQ 23U
+#define EXTI15_10_IRQ 40U
 #define USART_SR_ORE BIT(3)
 #define USART_SR_RXNE BIT(5)
 #define USART_SR_TXE BIT(7)
@@ -50,7 +53,7 @@ typedef struct {
 #define USART_CR1_TXEIE BIT(7)
 #define USART_CR1_UE BIT(13)
 
-/* Timers 2 to 4 */
+/* Timers */
 typedef struct {
   reg32 CR1;
   reg32 CR2;
@@ -58,8 +61,7 @@ typedef struct {
   reg32 DIER;
   reg32 SR;
   reg32 EGR;
-  reg32 CCMR1;
-  reg32 CCMR2;
+  reg32 CCMR[2];
   reg32 CCER;
   reg32 CNT;
   reg32 PSC;
@@ -73,10 +75,9 @@ typedef struct {
 #define TIM4 ((timer_registers *)0x40000800U)
 #define TIM_CR1_CEN BIT(0)
 #define TIM_EGR_UG BIT(0)
-#define TIM_SMCR_ENCODER UINT32_C(3)                             /* both edges of both inputs */
-#define TIM_CCMR1_PWM ((UINT32_C(6) << 4) | (UINT32_C(6) << 12)) /* channels 1 and 2: active below the compare value */
+#define TIM_SMCR_ENCODER UINT32_C(3)    /* both edges of both inputs */
+#define TIM_CCMR_PWM (UINT32_C(6) << 4) /* first channel of the register: active below the compare value */
 #define TIM_CCMR1_INPUTS (BIT(0) | BIT(8) | (UINT32_C(3) << 4) | (UINT32_C(3) << 12)) /* filtered over 8 clocks */
-#define TIM_CCER_1_2 (BIT(0) | BIT(4))
 
 /* Watchdog */
 #define IWDG_KR (*(reg32 *)0x40003000U)

@@ -18,10 +18,17 @@ void fault_handler(void);
 void fault_end(void);
 void tick_handler(void);
 void serial_handler(void);
+void edges_handler(void);
+
+#if CHIP_ENCODERS > CHIP_TIMER_ENCODERS
+#define LAST_IRQ EXTI15_10_IRQ
+#else
+#define LAST_IRQ USART1_IRQ
+#endif
 
 typedef struct {
   const uint32_t *stack;
-  void (*handlers[15U + USART1_IRQ + 1U])(void); /* 15 of the processor, then those of the chip from 0 on */
+  void (*handlers[15U + LAST_IRQ + 1U])(void); /* 15 of the processor, then those of the chip from 0 on */
 } vector_table;
 
 extern const vector_table vectors;
@@ -61,9 +68,17 @@ void fault_end(void) {
 }
 
 #define FAULT_4 fault_handler, fault_handler, fault_handler, fault_handler
+#define EDGES_4 edges_handler, edges_handler, edges_handler, edges_handler
 #define FAULT_12 FAULT_4, FAULT_4, FAULT_4
 
 __attribute__((section(".vectors"), used)) const vector_table vectors = {
     link_stack_top,
-    {start_handler, fault_handler, FAULT_12, tick_handler, FAULT_12, FAULT_12, FAULT_12, fault_handler, serial_handler},
+    {start_handler, fault_handler, FAULT_12, tick_handler,
+#if CHIP_ENCODERS > CHIP_TIMER_ENCODERS
+     FAULT_4, fault_handler, fault_handler, EDGES_4, edges_handler, FAULT_12, edges_handler, FAULT_12, fault_handler,
+     serial_handler, fault_handler, fault_handler, edges_handler
+#else
+     FAULT_12, FAULT_12, FAULT_12, fault_handler, serial_handler
+#endif
+    },
 };

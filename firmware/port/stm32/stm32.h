@@ -7,13 +7,20 @@
 #include <stdint.h>
 
 #include "port.h"
+#include "registers.h"
 
 /* Frequencies, in Hz. */
 typedef struct {
   uint32_t core;
   uint32_t serial; /* what USART1 divides */
-  uint32_t timers; /* what TIM2 to TIM4 count */
+  uint32_t timers; /* what timers of motors count */
 } clocks;
+
+/* The output of a timer that drives a motor; channel 0 … 3. */
+typedef struct {
+  timer_registers *timer;
+  unsigned channel;
+} pwm_output;
 
 /* A region in flash: its first byte, its size and what selects it for erasing. */
 typedef struct {
@@ -31,7 +38,11 @@ extern const clocks chip_internal;                    /* without */
 uint32_t chip_pll(bool crystal);                      /* sets the PLL up to give that; returns RCC_CFGR for it */
 void chip_pins(void);                                 /* clocks of the peripherals, pins; motors off */
 void chip_enable(bool on);                            /* the pin of the power stages */
-void chip_direction(unsigned axis, bool backwards);   /* the direction pin of one motor */
+void chip_direction(unsigned motor, bool backwards);  /* the direction pin of one motor */
+extern const pwm_output chip_pwm[];                   /* of PORT_MOTORS motors; all count clocks.timers */
+extern timer_registers *const chip_encoders[];        /* of the first encoders, CHIP_TIMER_ENCODERS at most */
+void edges_init(unsigned count);                      /* the encoders behind them, counted by interrupts */
+int32_t edges_position(unsigned encoder);             /* of one of those, from 0 on */
 bool chip_flash_writable(void);                       /* whether there is a flash interface that answers */
 extern const flash_region chip_regions[PORT_REGIONS]; /* where flash keeps them */
 int chip_flash_erase(uint32_t page);                  /* flash is unlocked */

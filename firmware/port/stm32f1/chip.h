@@ -16,6 +16,11 @@
 #define CHIP_FLASH_ERRORS (BIT(2) | BIT(4))
 #define CHIP_FLASH_LOCK BIT(7)
 
+/* Motors and encoders that there are pins and timers for */
+#define CHIP_MOTORS 2U
+#define CHIP_ENCODERS 2U
+#define CHIP_TIMER_ENCODERS 2U
+
 /* Sizes of queues, and of what stands in for regions where flash cannot be written. 8 KiB of RAM leave no room for
  * slots: the schedule is compiled in. */
 #define CHIP_RECEIVE_BYTES 512U

@@ -14,8 +14,14 @@ typedef struct {
 #define RCC_APB2ENR (*(reg32 *)0x40021018U)
 #define RCC_APB1ENR (*(reg32 *)0x4002101CU)
 
-#define ENABLE_PIN 5U                                       /* of GPIOB */
-static const unsigned DIRECTION_PINS[PORT_AXES] = {0U, 1U}; /* of GPIOB */
+_Static_assert(PORT_MOTORS <= CHIP_MOTORS, "the chip has no more motors");
+_Static_assert(PORT_ENCODERS <= CHIP_ENCODERS, "the chip has no more encoders");
+
+#define ENABLE_PIN 5U                                         /* of GPIOB */
+static const unsigned DIRECTION_PINS[CHIP_MOTORS] = {0U, 1U}; /* of GPIOB */
+
+const pwm_output chip_pwm[CHIP_MOTORS] = {{TIM3, 0U}, {TIM3, 1U}};
+timer_registers *const chip_encoders[CHIP_ENCODERS] = {TIM2, TIM4};
 
 enum { OUTPUT = 0x2, INPUT_PULLED = 0x8, ALTERNATE = 0xA }; /* outputs are push-pull, up to 2 MHz */
 
@@ -31,8 +37,8 @@ void chip_pins(void) {
   RCC_APB1ENR |= BIT(0) | BIT(1) | BIT(2);  /* TIM2, TIM3, TIM4 */
   (void)RCC_APB1ENR;                        /* a clock runs two cycles after it is switched on */
   configure(GPIOB, ENABLE_PIN, OUTPUT, false);
-  for (unsigned axis = 0; axis < PORT_AXES; ++axis) {
-    configure(GPIOB, DIRECTION_PINS[axis], OUTPUT, false);
+  for (unsigned motor = 0; motor < PORT_MOTORS; ++motor) {
+    configure(GPIOB, DIRECTION_PINS[motor], OUTPUT, false);
   }
   configure(GPIOA, 6U, ALTERNATE, false);
   configure(GPIOA, 7U, ALTERNATE, false);
@@ -46,6 +52,6 @@ void chip_pins(void) {
 
 void chip_enable(bool on) { GPIOB->BSRR = BIT(on ? ENABLE_PIN : ENABLE_PIN + 16U); }
 
-void chip_direction(unsigned axis, bool backwards) {
-  GPIOB->BSRR = BIT(backwards ? DIRECTION_PINS[axis] : DIRECTION_PINS[axis] + 16U);
+void chip_direction(unsigned motor, bool backwards) {
+  GPIOB->BSRR = BIT(backwards ? DIRECTION_PINS[motor] : DIRECTION_PINS[motor] + 16U);
 }

@@ -16,6 +16,11 @@
 #define CHIP_FLASH_ERRORS (BIT(1) | BIT(4) | BIT(5) | BIT(6) | BIT(7))
 #define CHIP_FLASH_LOCK BIT(31)
 
+/* Motors and encoders that there are pins and timers for */
+#define CHIP_MOTORS 6U
+#define CHIP_ENCODERS 8U
+#define CHIP_TIMER_ENCODERS 4U /* the first of them; the others by interrupts */
+
 /* Sizes of queues, and of what stands in for regions where flash cannot be written */
 #define CHIP_RECEIVE_BYTES 1024U
 #define CHIP_SEND_BYTES 1024U

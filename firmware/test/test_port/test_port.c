@@ -87,9 +87,9 @@ static void test_motors_take_any_effort(void) {
   port_enable(true);
   port_drive(0, 1000000);
   port_drive(1, INT32_MIN);
-  port_drive(PORT_AXES, 1);
+  port_drive(PORT_MOTORS, 1);
   (void)port_encoder(0);
-  CHECK(port_encoder(PORT_AXES) == 0);
+  CHECK(port_encoder(PORT_ENCODERS) == 0);
   port_enable(false);
 }
 

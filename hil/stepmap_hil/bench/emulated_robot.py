@@ -1,5 +1,5 @@
 """An emulated robot: its board is a process on a pseudo terminal, its mechanism is simulated in real time, and frames
-of a Kinect are rendered and given to fakenect. Its rig file is that of a real robot.
+of a Kinect are rendered and given to fakenect, unless the board measures itself. Its rig file is that of a real robot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from stepmap_hil.sensors.kinect_live import write_background
 from stepmap_hil.sensors.staging import Staging, stage
 from stepmap_hil.sensors.targets import all_seen
 
-MOTORS = NATIVE.motors  # the pins (firmware/port/native/motors.c): whether enabled, efforts, counts
+MOTORS, ENCODERS = NATIVE.motors, NATIVE.encoders  # pins (firmware/port/native/motors.c): enabled, efforts, counts
 STEP = 0.001  # s, of the simulation and its motors
 MAX_STEPS = 4  # of the simulation per call; the board runs between calls
 BEHIND = 0.1  # s that the simulation makes up for; of more it forgets
@@ -56,8 +56,9 @@ class EmulatedRobot:
     def __init__(
         self, job: Job, controller: Controller, firmware: Firmware, settings: BenchSettings, key: Path, seed: int
     ) -> None:
-        self.targets = all_seen(job.system)
-        self.staging = stage(job, self.targets, Camera(), Scene())
+        # A board that measures itself needs no camera.
+        self.targets = None if controller.encoders else all_seen(job.system)
+        self.staging = None if self.targets is None else stage(job, self.targets, Camera(), Scene())
         self.job, self.controller, self.firmware, self.key, self.seed = job, controller, firmware, key, seed
         self._settings = settings
         self._moved = False  # since it was put at its start
@@ -69,10 +70,10 @@ class EmulatedRobot:
 
     def _put_at_start(self) -> None:
         """Puts the robot at its start, as an operator does after a run. Encoders go on: they are calibrated anew."""
-        before = self._counts() if self._moved else [0] * MOTORS
-        self.plant = Plant(self.job, self.controller.axes, self._settings.plant)
+        before = self._counts() if self._moved else [0] * ENCODERS
+        self.plant = Plant(self.job, self.controller.axes, self._settings.plant, self.controller.encoders)
         self._moved = False
-        self._zero = [0] * MOTORS
+        self._zero = [0] * ENCODERS
         self._zero = [old - new for old, new in zip(before, self._counts(), strict=True)]
 
     @property
@@ -94,20 +95,20 @@ class EmulatedRobot:
 
     def _open(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._place: Any = context.RawArray("d", 3 * len(self.targets.frames))
+        self._place: Any = context.RawArray("d", 0 if self.targets is None else 3 * len(self.targets.frames))
         self._show_place()
-        self._pins = np.memmap(self.folder / "pins", dtype=np.int32, mode="w+", shape=1 + 2 * MOTORS)
+        self._pins = np.memmap(self.folder / "pins", dtype=np.int32, mode="w+", shape=1 + MOTORS + ENCODERS)
         self._pins[1 + MOTORS :] = self._counts()
         command = [str(self.firmware.program), "--serial", "pty", "--pins", str(self.folder / "pins")]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STEPMAP_")}
         self._child = Child(command, remedy="build it with `stepmap build JOB --board native`", environment=kept)
-        kinect = self.folder / "kinect"
-        kinect.mkdir()
-        os.mkfifo(kinect / recording.INDEX)
-        self._camera = context.Process(
-            target=_film, args=(kinect, self.staging, self._place, self.seed, os.getpid()), daemon=True
-        )
-        self._camera.start()
+        if self.staging is not None:
+            kinect = self.folder / "kinect"
+            kinect.mkdir()
+            os.mkfifo(kinect / recording.INDEX)
+            filming = (kinect, self.staging, self._place, self.seed, os.getpid())
+            self._camera = context.Process(target=_film, args=filming, daemon=True)
+            self._camera.start()
         self._then = time.monotonic()
 
     @property
@@ -125,12 +126,16 @@ class EmulatedRobot:
         raise RuntimeError("the board does not say where it is")
 
     def write_rig(self, file: Path) -> None:
-        """The rig of this robot and, beside it, what its camera sees of the empty scene."""
+        """The rig of this robot and, beside it, what its camera sees of the empty scene, where it has one."""
+        rig = {"plant": "real", "port": self.port, "board": "native", "key": str(self.key.resolve())}
+        if self.staging is None:
+            write_rig(file, {"rig": rig}, "")
+            return
         camera, scene = self.staging.camera, self.staging.scene
         background = file.with_suffix(".background.npz")
         write_background(Background.learn(Renderer(camera, scene, seed=self.seed).empty(), camera), background)
         entries = {
-            "rig": {"plant": "real", "port": self.port, "board": "native", "key": str(self.key.resolve())},
+            "rig": rig,
             "kinect": {"recording": str(self.folder / "kinect"), "background": background.name, "latency": LATENCY},
         }
         write_rig(file, entries, camera_table.to_toml(Calibration(camera, 0, 0.0, 0.0, 0.0)))
@@ -153,24 +158,32 @@ class EmulatedRobot:
         if self._moved and not enabled:
             self._put_at_start()
         self._moved = bool(enabled)
-        self.plant.advance(efforts, bool(enabled), STEP)
+        if enabled or not self.plant.nf:  # what forces hold somebody holds until they do
+            self.plant.advance(efforts, bool(enabled), STEP)
         self._then += STEP
 
     def _turn_encoders(self) -> None:
         """Shows what motors have turned, no more of it than they can in the time since the last call."""
         seconds = min(time.monotonic() - self._shown_at, STEP)
         fastest = max(1.0, self._settings.plant.motor.gain_factor)
-        for k, (axis, count) in enumerate(zip(self.controller.axes, self._counts(), strict=False)):
-            most = int(fastest * axis.top_speed * axis.counts_per_unit * seconds)
+        counts = self._counts()
+        axes = dict(zip(self.plant.motor_encoders, self.controller.axes[self.plant.nf :], strict=True))
+        for k, count in enumerate(counts):
             shown = int(self._pins[1 + MOTORS + k])
+            axis = axes.get(k)  # None: an encoder of the mechanism itself
+            most = (
+                abs(count - shown) if axis is None else int(fastest * axis.top_speed * axis.counts_per_unit * seconds)
+            )
             self._pins[1 + MOTORS + k] = shown + max(-most, min(most, count - shown))
         self._shown_at = time.monotonic()  # not earlier: this process may have waited since
 
     def _counts(self) -> list[int]:
-        return [zero + count for zero, count in zip(self._zero, [*self.plant.counts, 0, 0], strict=False)]
+        counts = [*self.plant.counts, *[0] * ENCODERS]
+        return [zero + count for zero, count in zip(self._zero, counts, strict=False)]
 
     def _show_place(self) -> None:
-        self._place[:] = [float(v) for v in self.targets.places(self.plant.coordinates).ravel()]
+        if self.targets is not None:
+            self._place[:] = [float(v) for v in self.targets.places(self.plant.coordinates).ravel()]
 
     def run(self, goes_on: Callable[[], bool]) -> None:
         """Advances while ``goes_on`` returns true."""

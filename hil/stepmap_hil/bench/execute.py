@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,10 @@ from stepmap_hil.runs.diagnosis import diagnose
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Run, Watch
 from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.sensors import live
 from stepmap_hil.sensors.base import Sensor
+from stepmap_hil.sensors.live import LiveSensor
+from stepmap_hil.sensors.own_encoders import HostOfOwnEncoders, OwnEncoders
 from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Session
@@ -52,13 +55,12 @@ def real_robot(
     watch: Watch | None = None,
     listener: RunListener | None = None,
 ) -> Run:
-    """The job on the board of a real robot, which the rig's sensor measures and the operator can stop."""
+    """The job on the board of a real robot, which the rig's sensor or the board measures and the operator can stop."""
     from stepmap_hil.bench.real import RobotRun
-    from stepmap_hil.sensors import live
 
     listener = listener or RunListener()
     setup.workspace().require(setup.controller)
-    with closing(live.make(setup.rig, setup.job)) as camera, setup.board() as board:
+    with _camera(setup) as camera, setup.board() as board:
         listener.on_start(camera)
         link = Link(board.open(), setup.key, board_id=setup.rig.board_id)
         session = Session(link, SignalCodec.parse(setup.controller.description()), options=())
@@ -67,13 +69,24 @@ def real_robot(
         if takes_uploads(heartbeat):
             operator.report("uploading the schedule")
             upload(link, setup.controller.schedule.pack(), setup.key)
-        with RobotRun(setup, link, camera, operator, recorder=recorder, listener=listener) as run:
+        frames = HostOfOwnEncoders(link) if isinstance(camera, OwnEncoders) else camera
+        with RobotRun(setup, link, frames, operator, recorder=recorder, listener=listener) as run:
             run.run.took_upload = takes_uploads(heartbeat)
             run.prepare(setup.rig.countdown)
             made = run.go(setup.planned, watch)
     diagnose(setup.controller, made, setup.circumstances())
     listener.on_end(made)
     return made
+
+
+@contextmanager
+def _camera(setup: Setup) -> Iterator[LiveSensor | OwnEncoders]:
+    """What measures a real robot: the sensor of its rig, or the board itself."""
+    if setup.controller.encoders:
+        yield OwnEncoders()
+        return
+    with closing(live.make(setup.rig, setup.job)) as sensor:
+        yield sensor
 
 
 def open_loop(setup: Setup, report: ReportProgress) -> Run:
@@ -90,7 +103,7 @@ def open_loop(setup: Setup, report: ReportProgress) -> Run:
 def _run(
     setup: Setup, recorder: Recorder | None, report: ReportProgress, watch: Watch | None, listener: RunListener
 ) -> Run:
-    plant = Plant(setup.job, setup.controller.axes, setup.settings.plant)
+    plant = Plant(setup.job, setup.controller.axes, setup.settings.plant, setup.controller.encoders)
     if setup.port is None:
         require_uploads(setup, takes=boards.find(setup.firmware.board).bank_bytes > 0)
     with watching(setup) as sensor, setup.board() as board:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepmap_hil.faults.injector import Injector
 from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire.session import Actuators, Session
 
 
@@ -14,15 +15,18 @@ class MotorExchange:
         self.session, self.plant, self.cycle, self.injector = session, plant, cycle, injector
         self.time = 0.0  # s, of the plant
         self.answers = True  # False: the board was reset, and may not answer encoders
+        self.sample = Measurement.sample(plant, 0.0)  # the plant when encoders were sent last, where the board measures
         self._efforts = self._without_power = Actuators((0,) * len(plant.axes), enabled=False)
 
     def counts(self) -> list[int]:
         """Encoder counts as they are sent, with injected faults."""
         counts = self.plant.counts
-        return counts if self.injector is None else self.injector.count(counts, self.plant.nf)
+        return counts if self.injector is None else self.injector.count(counts, self.plant.motor_encoders)
 
     def exchange(self) -> None:
         """Sends encoder counts and takes the efforts in answer; without an answer the motors have no power."""
+        if self.plant.encoders:
+            self.sample = Measurement.sample(self.plant, self.time)
         ask = self.session.encoders if self.answers else self.session.ask_encoders
         self._efforts = ask(self.counts()) or self._without_power
 

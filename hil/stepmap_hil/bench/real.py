@@ -1,4 +1,4 @@
-"""A run with a real robot: its board turns the motors, a sensor measures, an operator stands beside it.
+"""A run with a real robot: its board turns the motors, a sensor or the board measures, an operator stands by.
 
 Nothing moves before the operator agrees. From arming to the end any key stops the robot, as do an error, Ctrl-C, a
 robot that leaves its limits, and the board itself when it gets no measurement for 250 ms.
@@ -21,7 +21,7 @@ from stepmap_hil.runs.fault_verdict import MOVING
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.sensors.live import LiveSensor
+from stepmap_hil.sensors.live import MeasurementSource
 from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
@@ -49,7 +49,7 @@ class RobotRun(RunSequencer):
         self,
         setup: Setup,
         link: Link,
-        camera: LiveSensor,
+        camera: MeasurementSource,
         operator: Operator,
         *,
         recorder: Recorder | None = None,
@@ -60,6 +60,7 @@ class RobotRun(RunSequencer):
         self.camera, self.operator, self.workspace = camera, operator, setup.workspace()
         self.sensor_name = setup.sensor_name
         self._pose = setup.controller.plant.step.layout.pose
+        self.own = bool(setup.controller.encoders)  # the board measures itself
         self._begun = time.monotonic()
         self._unanswered: dict[int, Measurement] = {}  # by sequence
         self._last_frame: float | None = None
@@ -75,7 +76,8 @@ class RobotRun(RunSequencer):
         """Checks that the robot stands at the start, asks the operator, calibrates, arms and counts down."""
         self.session.ready(self.session.connect())
         self.session.require_schedule(self.session.state())
-        self._require_start(self._start_measurements())
+        if not self.own:  # else the board takes where the robot stands as the start
+            self._require_start(self._start_measurements())
         if not self.operator.confirms(
             "The robot is about to be armed: keep clear of it. From then on any key stops it."
         ):
@@ -150,9 +152,8 @@ class RobotRun(RunSequencer):
             self._require_no_stop()
             heartbeat = self.session.last_heartbeat() or heartbeat
             if self.time > deadline:
-                raise LinkError(
-                    f"the board did not calibrate within {CALIBRATION_TIMEOUT_S:g} s: does it get measurements?"
-                )
+                asked = "do its encoders rest?" if self.own else "does it get measurements?"
+                raise LinkError(f"the board did not calibrate within {CALIBRATION_TIMEOUT_S:g} s: {asked}")
         if not heartbeat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
             raise LinkError(f"the board could not calibrate: {explain(heartbeat.reason)}")
 
@@ -222,10 +223,14 @@ class RobotRun(RunSequencer):
         estimate = self.codec.decode("estimate", message.estimate[: len(self.codec.fields["estimate"])])
         nz = len(self.codec.fields["measurement"])
         seen = Measurement(np.zeros(nz), 0, raw=(0,) * nz) if sent is None else self._answered(sent)
+        own = self.session.own_measurement(message.sequence) if self.own else None
+        if own is not None:
+            raw = tuple(own.z[:nz])
+            seen = replace(seen, z=self.codec.decode("measurement", raw), valid=own.valid, raw=raw)
         seen = replace(seen, truth=seen.z, coordinates=self._pose(estimate))
         if running:
             self.run.misses += seen.latency_ms > 1e3 * self.period
-        return self.log.tick(self.time, message, seen, running=running, measured=sent is not None)
+        return self.log.tick(self.time, message, seen, running=running, measured=bool(sent or own))
 
     def _answered(self, sent: Measurement) -> Measurement:
         """With its latency, and its jitter: how far the time since the last frame is from a period."""

@@ -124,6 +124,8 @@ RESTING_COUNTS = (0, 0)  # encoders of a robot that stands
 
 def _repeatable(recorded: RecordedRun) -> tuple[list[Row], str]:
     """The ticks that can be done again, and why there are no more of them."""
+    if recorded.controller.encoders:
+        return [], "the board ticked by its own clock, with its own encoders; a run in lock-step can be replayed"
     calm = {dialect.value(f"STEPMAP_STATE_{name}") for name in REPEATABLE}
     sent = {one["sequence"] for one in recorded.sent if one["kind"] == "measurement"}
     rows: list[Row] = []

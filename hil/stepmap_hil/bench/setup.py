@@ -27,6 +27,7 @@ from stepmap_hil.rig.file import RigFile, Workspace
 from stepmap_hil.runs.diagnosis import Circumstances
 from stepmap_hil.runs.mcap import name_of
 from stepmap_hil.sensors import base as sensors
+from stepmap_hil.sensors import own_encoders
 from stepmap_hil.sensors.base import Sensor
 from stepmap_hil.sensors.frame_delay import FrameDelay
 from stepmap_hil.wire.key import Key
@@ -136,10 +137,14 @@ class Setup:
 
     @property
     def sensor_name(self) -> str:
-        """What measures: a sensor of the bench, or that of a real robot."""
+        """What measures: the sensor of [bench], that of a real robot, or the board's own encoders."""
+        if self.controller.encoders:
+            return own_encoders.NAME
         return self.rig.sensor if self.rig.real else self.settings.sensor
 
     def sensor(self) -> Sensor:
+        if self.controller.encoders:
+            return own_encoders.OwnEncoders()
         return sensors.make(self.settings.sensor, self.job, self.seed, self.rig)
 
 

@@ -28,9 +28,10 @@ from stepmap_hil.sensors.frame_reader import FrameReader
 from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
-from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
+from stepmap_hil.wire.reasons import EXPLANATIONS, Reason, explain
 from stepmap_hil.wire.session import Sent
 
+ARMED = dialect.value("STEPMAP_STATE_ARMED")
 SETTLE_TICKS = 10  # at rest between arming and running
 AFTER_STOP_TICKS = 15  # that are logged after the board has ended a run
 SILENT_TICKS = 10  # without telemetry, after which the board is asked for its state
@@ -54,6 +55,7 @@ class Bench(RunSequencer):
         self.reader = FrameReader(self.sensor, in_thread=self.clock.real_time)
         self.io_cycles, self.frame_delay, self.latency = setup.settings.io_cycles, setup.frame_delay(), setup.latency
         self.motors = MotorExchange(self.session, self.plant, self.period / self.io_cycles, self.injector)
+        self.own = bool(setup.controller.encoders)  # the board measures itself
         self.started: float | None = None
         self.last: Row | None = None
         self.silent_ticks = 0  # in a row, without telemetry
@@ -83,13 +85,22 @@ class Bench(RunSequencer):
         heartbeat = self.session.connect()
         self.moved = True
         self.session.ready(heartbeat)
-        self.session.calibrate(self._calibration_measurement, self.motors.counts())
+        if self.own:
+            self.session.calibrate_encoders(self.motors.counts())
+        else:
+            self.session.calibrate(self._calibration_measurement, self.motors.counts())
         self._require_consent()
         self.session.arm()
         self.event("armed")
         self.clock.start(self.time)
         for _ in range(SETTLE_TICKS):
             self.tick(running=False)
+        self._require_held()
+
+    def _require_held(self) -> None:
+        """Raises where the board did not hold the start: forces that feedback does not keep are switched off."""
+        if self.last is not None and self.last.state == dialect.value("STEPMAP_STATE_IDLE"):
+            raise LinkError(f"the board could not hold the start of the plan: {explain(self.last.reason)}")
 
     def _calibration_measurement(self) -> tuple[list[int], int]:
         seen = self.sensor.look(self.plant, self.time)
@@ -179,8 +190,10 @@ class Bench(RunSequencer):
         begun, before = time.perf_counter(), len(self.run.rows)
         self._collect(running)
         sample = Measurement.sample(self.plant, self.time, arrived=begun, jitter_ms=1e3 * late)
+        if self.own:
+            self._miss(running and late > 0.5 * self.period)
         # A camera that is late by half a period has a newer frame soon; reading this one would delay that, too.
-        if late > 0.5 * self.period or self.reader.busy:
+        elif late > 0.5 * self.period or self.reader.busy:
             self._miss(running)
         elif not self.sensor_error:
             self.reader.start(self.plant, sample)
@@ -259,6 +272,9 @@ class Bench(RunSequencer):
         """Logs ticks that the board has reported meanwhile, and takes its heartbeat."""
         now = time.perf_counter()
         for message in self.session.ticks():
+            if self.own:
+                self._log_own_tick(message, running)
+                continue
             sent = self._unanswered.pop(message.sequence, None)
             if sent is not None:
                 self._miss(running and self.clock.lateness(sent.due) > self.period)
@@ -277,6 +293,15 @@ class Bench(RunSequencer):
         """Logs a tick with the measurement it followed, None where the board ran it without one."""
         seen = Measurement.sample(self.plant, self.time) if sent is None else sent
         self.last = self.log.tick(self.time, message, seen, running=running, measured=sent is not None)
+
+    def _log_own_tick(self, message: Message, running: bool) -> None:
+        """Logs a tick that followed what the board itself has measured."""
+        seen, measured = self.motors.sample, self.session.own_measurement(message.sequence)
+        if measured is not None:
+            raw = tuple(measured.z[: len(seen.z)])
+            seen = replace(seen, z=self.codec.decode("measurement", raw), valid=measured.valid, raw=raw)
+        running = running and message.state != ARMED  # in real time sent before it received "run"
+        self.last = self.log.tick(self.time, message, seen, running=running, measured=measured is not None)
 
     def _sent(self, sent: Sent) -> None:
         if self.injector is None or self.injector.port.delivered:

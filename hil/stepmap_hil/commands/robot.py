@@ -12,12 +12,16 @@ from stepmap import jobs
 from stepmap.cli.output import console, working
 from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
+from stepmap_codegen.emit.encoders import measures_itself
 from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.commands.prepare import controller_of, firmware, own_key
+from stepmap_hil.depth import Camera, Scene
 from stepmap_hil.firmware import build as building
 from stepmap_hil.firmware.tools import require_tools
 from stepmap_hil.runs.log import MOST_SEED
+from stepmap_hil.sensors.staging import stage
+from stepmap_hil.sensors.targets import all_seen
 
 
 def robot(
@@ -32,6 +36,8 @@ def robot(
 ) -> None:
     """Run an emulated robot until Ctrl-C: a board at a pseudo terminal, motors and mechanism in real time, a Kinect.
 
+    A board that measures with its own encoders (measure in [board] of the job) has no Kinect.
+
     Leaves a rig file, FOLDER/<job>/rig.toml, with which `stepmap bench JOB --rig FILE` finds it as it would a real one.
     """
     from stepmap_hil.bench.emulated_robot import EmulatedRobot
@@ -42,6 +48,8 @@ def robot(
         generation.require_board(job, NATIVE.name)
         generation.require(job, generation.choices_in(job.root))
         require_tools(NATIVE.name)
+        if not measures_itself(job.root.table("board")):
+            stage(job, all_seen(job.system), Camera(), Scene())  # raises where a camera would not see it all
     controller, generated, _ = controller_of(job, build)
     key = own_key(build / job.name)
     _, program = firmware(job, generated, building.Choices(NATIVE.name, key), build)

@@ -124,13 +124,13 @@ class Injector:
         late = sum(self.faults[k].amount for k in self._taking("delayed"))
         return replace(measurement, z=z, valid=valid, due=measurement.due + late)
 
-    def count(self, counts: list[int], forces: int) -> list[int]:
-        """Encoder counts with injected jumps; motors come behind the axes with forces."""
+    def count(self, counts: list[int], encoders: Sequence[int]) -> list[int]:
+        """Encoder counts with injected jumps; ``encoders`` are those of the motors, by their numbers."""
         made = list(counts)
         for k in self.active:
             fault = self.faults[k]
             if fault.kind == "encoder":
-                made[forces + fault.axis] += round(fault.amount)
+                made[encoders[fault.axis]] += round(fault.amount)
         return made
 
     def _taking(self, *kinds: str) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +14,10 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.jobs import Job
 from stepmap.jobs.system import source_of
+from stepmap.mechanics.sensors import CoordinateSensor
+from stepmap_codegen.emit.encoders import Encoder
 from stepmap_codegen.emit.motors import Axis
-from stepmap_hil.plant.motors import Motor, MotorErrors
+from stepmap_hil.plant.motors import Motor, MotorErrors, wrapped
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class PlantErrors:
 class Plant:
     """Motors and mechanism; time passes when ``advance`` is called."""
 
-    def __init__(self, job: Job, axes: Sequence[Axis], errors: PlantErrors) -> None:
-        self.job, self.errors, self.axes = job, errors, axes
+    def __init__(self, job: Job, axes: Sequence[Axis], errors: PlantErrors, encoders: Sequence[Encoder] = ()) -> None:
+        self.job, self.errors, self.axes, self.encoders = job, errors, axes, encoders
         source = source_of(job)
         for name in errors.system:
             if name not in source.arguments and name not in {p.name for p in job.system.parameters}:
@@ -75,6 +78,7 @@ class Plant:
             Motor(axis, errors.motor, float(start)) for axis, start in zip(axes[self.nf :], rho, strict=True)
         ]
         self.x = step.rest(self.pose, self.forces)
+        self._first_readings = np.asarray(self.system.readings(self.pose), dtype=float)
         self._dt = 0.001
         self.time = 0.0
         self.enabled = False
@@ -92,7 +96,29 @@ class Plant:
 
     @property
     def counts(self) -> list[int]:
-        return [0] * self.nf + [motor.counts for motor in self.motors]
+        """What the board's encoders show: those of the motors or, where the board measures, one per channel."""
+        if not self.encoders:
+            return [motor.counts for motor in self.motors]
+        made = []
+        for k, encoder in enumerate(self.encoders):
+            motor = self._motor_of(encoder)
+            moved = (self.readings()[k] - self._first_readings[k]) * encoder.counts_per_unit
+            made.append(motor.counts if motor is not None else wrapped(math.floor(moved) + self.errors.motor.zero))
+        return made
+
+    @property
+    def motor_encoders(self) -> list[int]:
+        """The encoder of each motor, by its number."""
+        if not self.encoders:
+            return list(range(len(self.motors)))
+        owners = [self._motor_of(encoder) for encoder in self.encoders]
+        return [owners.index(motor) for motor in self.motors]
+
+    def _motor_of(self, encoder: Encoder) -> Motor | None:
+        """The motor that an encoder sits on; None for one on a coordinate of the mechanism."""
+        sensor = next(s for s in self.system.sensors if s.name == encoder.channel)
+        name = sensor.coordinate.name if isinstance(sensor, CoordinateSensor) else ""
+        return self.motors[self.kinematic.index(name)] if name in self.kinematic else None
 
     def readings(self) -> Array:
         """Readings of perfect sensors."""

@@ -18,6 +18,11 @@ class MotorErrors:
     zero: int = 12345  # counts at the start: encoders know differences only
 
 
+def wrapped(counts: int) -> int:
+    """Counts as an encoder of 32 bits shows them."""
+    return (counts + 2**31) % 2**32 - 2**31
+
+
 class Motor:
     """A position axis: effort to speed with a lag, speed to position, and a gear with backlash behind the encoder."""
 
@@ -30,8 +35,7 @@ class Motor:
     @property
     def counts(self) -> int:
         """Encoder counts; the encoder sits on the motor."""
-        counted = math.floor((self.position - self.start) * self.axis.counts_per_unit) + self.errors.zero
-        return (counted + 2**31) % 2**32 - 2**31
+        return wrapped(math.floor((self.position - self.start) * self.axis.counts_per_unit) + self.errors.zero)
 
     def advance(self, effort: float, seconds: float) -> float:
         """Position of the load after some time with an effort in per mille."""

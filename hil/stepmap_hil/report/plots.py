@@ -197,7 +197,7 @@ def estimates(controller: Controller, closed: Series, angles: str = "rad") -> Fi
     """Errors of measurements and estimates, as summary.json counts them; a gap where something was not seen."""
     from stepmap.plots.style import COLORS, FAINT
 
-    panels = estimate_panels(controller, closed)
+    panels = off_panels(controller, closed.estimate, closed.coordinates)
     made, axes = _axes(len(panels), 2.4 if len(panels) == 1 else 1.9)
     for (unit, estimated), axis in zip(panels, axes, strict=True):
         shown, channels = units.small(unit, angles), measured_in(controller, unit)
@@ -211,13 +211,34 @@ def estimates(controller: Controller, closed: Series, angles: str = "rad") -> Fi
     return made
 
 
-def estimate_panels(controller: Controller, s: Series) -> list[tuple[str, Array]]:
-    """(unit, error of the estimate): how far the masses are off, then coordinates of other units than lengths."""
+def tracking_errors(controller: Controller, closed: Series, opened: Series | None, angles: str = "rad") -> Figure:
+    """How far the mechanism is off its reference with and without feedback: a panel per unit."""
+    from stepmap.plots.style import COLORS
+
+    mine = off_panels(controller, closed.coordinates, closed.reference)
+    others = dict(off_panels(controller, opened.coordinates, opened.reference)) if opened is not None else {}
+    made, axes = _axes(len(mine), 2.0 if len(mine) == 1 else 1.6)
+    for (unit, off), axis in zip(mine, axes, strict=True):
+        shown = units.small(unit, angles)
+        if opened is not None:
+            axis.plot(
+                opened.time, shown.factor * others[unit], color=COLORS[1], linewidth=1.2, label="open loop", zorder=1
+            )
+        axis.plot(closed.time, shown.factor * off, color=COLORS[0], linewidth=1.2, label="closed loop")
+        axis.set_ylim(bottom=0.0)
+        _around(axis, shown.factor * np.append(off, 0.0))
+        axis.set_ylabel(shown.label("error" if len(mine) == 1 else f"error of {_plural(unit, controller)}"))
+    _finish(axes)
+    return made
+
+
+def off_panels(controller: Controller, states: Array, other: Array) -> list[tuple[str, Array]]:
+    """(unit, distance) between poses or states: how far the masses are off, then coordinates that are no lengths."""
     step = controller.plant.step
     found: list[tuple[str, Array]] = []
     if bodies_travel(step.system):
-        found.append(("m", errors(controller, s.estimate, s.coordinates)))
-    off = step.layout.pose(s.estimate) - s.coordinates
+        found.append(("m", errors(controller, states, other)))
+    off = step.layout.pose(states) - step.layout.pose(other)
     kinds = [c.unit for c in step.system.dynamic]
     for unit in dict.fromkeys(kinds):
         if unit != "m" or not found:
@@ -236,6 +257,7 @@ def draw(controller: Controller, closed: Series, opened: Series | None, angles: 
 
     with styled():
         made = {"motion": motion(controller, closed), "tracking": tracking(controller, closed, opened, angles)}
+        made["errors"] = tracking_errors(controller, closed, opened, angles)
         if two_lengths(controller):
             made["setpoint"] = setpoint(controller, *_both(closed, opened))
         if controller.plant.step.nu:
@@ -269,24 +291,28 @@ def _both(closed: Series, opened: Series | None) -> tuple[Series, Series | None]
     return (mine, other) if len(mine.tick) else (closed, None)
 
 
-def captions(controller: Controller) -> dict[str, str]:
-    """What each figure shows, in the words of this system."""
+def captions(controller: Controller, *, compared: bool = True) -> dict[str, str]:
+    """What each figure shows, in the words of this system; ``compared``: there is an open loop to compare with."""
     system, known = controller.plant.step.system, len(controller.plant.step.system.dynamic)
     x, y = ([c.name for c in system.dynamic] + ["", ""])[:2]
     most = f", of {PANELS} of {known} coordinates, those that move most" if known > PANELS else ""
+    both = " with and without feedback" if compared else ""
+    far = " An open loop that goes far away is cut off." if compared else ""
     forces, positions = bool(system.inputs), bool(system.kinematic)
     which = {
         (True, False): "Inputs",
         (False, True): "Commands, positions as the velocities they ask for",
         (True, True): "Commands, forces as they are and positions as the velocities they ask for",
     }.get((forces, positions), "Commands")
+    off = "masses are" if only_lengths(system) else "masses, and coordinates that are no lengths, are"
     apart = "" if only_lengths(system) else ", and coordinates that are no lengths from their estimates"
     return {
         "motion": "The mechanism at times evenly spaced, the last one strongest, and the paths of its masses; the "
         "paths of the reference are broad and grey.",
-        "tracking": f"The motion with and without feedback{most}; the last two seconds of a longer run are shaded, and "
-        "a dotted line marks where a run ended early. An open loop that goes far away is cut off.",
-        "setpoint": f"Paths in the plane of {x} and {y} with and without feedback over the same ticks, and their last "
+        "tracking": f"The motion{both}{most}; the last two seconds of a longer run are shaded, and "
+        f"a dotted line marks where a run ended early.{far}",
+        "errors": f"How far {off} from the reference{both}.{far}",
+        "setpoint": f"Paths in the plane of {x} and {y}{both}{' over the same ticks' * compared}, and their last "
         "two seconds (compare Schultz & Murphey, Fig. 2).",
         "commands": f"{which}: of the reference, and what the same gains make of raw and of filtered measurements "
         f"(compare Schultz & Murphey, Fig. 4).{' Dashed lines are limits.' if forces else ''}",

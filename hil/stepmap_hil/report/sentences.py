@@ -49,7 +49,8 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     exact = {True: "yes", False: "NO", None: "not comparable: telemetry is missing"}[summary["bit_exact_with_host"]]
     planned = summary.get("planned_ticks")
     ticks = f"{summary['ticks']}{f' of {planned}' if planned and planned != summary['ticks'] else ''} ticks"
-    real_time = summary["latency_ms"] is not None and summary["mode"] == "realtime"
+    # A board that measures with its own encoders waits for no frame.
+    real_time = summary["latency_ms"] is not None and summary["mode"] == "realtime" and summary["sensor"] != "encoders"
     times = [("latency", _times(summary["latency_ms"])), ("jitter", _times(summary["jitter_ms"]))] if real_time else []
     rows = [
         ("board", f"{summary['board']}, {summary['mode']}, {ticks}, {summary['sensor']}"),
@@ -98,16 +99,21 @@ def stages(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [(s.name, s.result, f"{s.seconds:.2f} s", f"{s.cpu_seconds:.2f} s") for s in times]
 
 
-EACH = ("coordinate", "tracking RMS", "max", "closed loop RMS", "open loop RMS", "estimate RMS")
+EACH = {
+    "tracking_rms": "tracking RMS",
+    "tracking_max": "max",
+    "closed_loop_rms": "closed loop RMS",
+    "open_loop_rms": "open loop RMS",
+    "estimate_rms": "estimate RMS",
+}
 
 
-def each(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Errors of all coordinates, a row each; none in a summary of an older version."""
-    metrics = ("tracking_rms", "tracking_max", "closed_loop_rms", "open_loop_rms", "estimate_rms")
-    return [
-        (name, *("–" if c[m] is None else size(c[m], c["unit"], _angles(summary)) for m in metrics))
-        for name, c in summary.get("coordinates", {}).items()
-    ]
+def each(summary: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Headings and rows of a table of all coordinates with what is known of them; no row of an older version."""
+    found = summary.get("coordinates", {})
+    known = [metric for metric in EACH if any(c[metric] is not None for c in found.values())]
+    rows = [(name, *(size(c[m], c["unit"], _angles(summary)) for m in known)) for name, c in found.items()]
+    return ["coordinate", *(EACH[metric] for metric in known)], rows
 
 
 def _tracking(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

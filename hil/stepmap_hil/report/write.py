@@ -12,7 +12,7 @@ from stepmap.files import write_whole
 from stepmap.report import Grid, Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_hil.report import plots as figures
-from stepmap_hil.report.sentences import EACH, each, introduction, outcome, stages, table
+from stepmap_hil.report.sentences import each, introduction, outcome, stages, table
 from stepmap_hil.report.series import moving, series
 from stepmap_hil.report.summary import comparison, summarize
 from stepmap_hil.runs.log import Run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMS = ("png", "svg")
-COORDINATES = "Root mean squares over time, each in its own unit; both loops over the ticks that both runs have."
+COORDINATES = "Errors over time, each in its own unit; closed and open loop over the ticks that both runs have."
 STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
 
 
@@ -58,7 +58,7 @@ def evaluate(controller: Controller, closed: Run, opened: Run | None, known: Map
     summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)}, other)
     drawn = figures.draw(controller, mine, other, known.get("angles") or "rad")
     pictures = {name: _rendered(figure) for name, figure in drawn.items()}
-    return Evaluated(closed, summary, pictures, figures.captions(controller))
+    return Evaluated(closed, summary, pictures, figures.captions(controller, compared=other is not None))
 
 
 def _rendered(figure: Figure) -> dict[str, bytes]:
@@ -81,8 +81,9 @@ def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict
     pictures = [Picture(evaluated.captions[name], forms["svg"]) for name, forms in evaluated.pictures.items()]
     events = [(f"{at:.2f} s", what) for at, what in run.events]
     sections = [Section("The run", introduction(summary), table(summary), pictures, events, "Events")]
-    if rows := each(summary):
-        sections.append(Section("Coordinates", COORDINATES, (), (), grid=Grid(EACH, rows)))
+    headings, rows = each(summary)
+    if rows:
+        sections.append(Section("Coordinates", COORDINATES, (), (), grid=Grid(headings, rows)))
     if rows := stages(summary):
         sections.append(Section("Stages", STAGES, (), (), grid=Grid(("stage", "result", "time", "CPU time"), rows)))
     title = f"{run.job} on {run.board}" + (f": {verdict}" if verdict else "")

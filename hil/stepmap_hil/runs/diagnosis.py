@@ -24,6 +24,7 @@ from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
 
 NIS_LIMIT, NIS_WINDOW, GATED_LIMIT, HOLD_S = 5.0, 16, 10, 0.2  # sm_supervisor_defaults
+OWN_ENCODERS = "encoders"  # sensor of a board that measures itself (stepmap_hil.sensors.own_encoders)
 RESTARTED = "the board restarted in the middle of the run"
 MISSED = 0.03  # of all ticks; more in real time means that the computer is too slow
 NEAR_S = 2.0  # after the begin of an injected fault, in which a stop may be its doing
@@ -241,6 +242,8 @@ def _remedy(reason: Reason, how: Circumstances) -> str:
         return "see that its supply holds, and what its watchdog says (stepmap monitor)"
     if how.plant == "simulated" and reason is Reason.INNOVATION:
         return "compare mass, lengths and noise of the job with the plant in [bench]"
+    if how.sensor == OWN_ENCODERS and how.plant == "real" and reason is Reason.GATED:
+        return "check the encoders' cables, the direction they count in, and counts_per_unit in [board.encoders]"
     if how.sensor != "kinect" and reason is Reason.GATED:  # no tracker that could be on the wrong object
         return "compare noise and gate of the job with how far the plant is from its model"
     return EXPLANATIONS[reason].remedy
@@ -267,7 +270,7 @@ def too_slow(how: Circumstances) -> str:
     """What helps where the computer does not keep up, and is not done already."""
     ways = []
     if how.plant == "simulated":
-        ways += ["--sensor gaussian"] * (how.sensor != "gaussian")
+        ways += ["--sensor gaussian"] * (how.sensor not in ("gaussian", OWN_ENCODERS))
         ways += ["--board native"] * (how.board != "native" and not how.port)
         ways += ["--mode lockstep"] * how.real_time
     *most, last = [*ways, "end other programs"] if how.real_time else [*ways, "a faster computer"]

@@ -13,11 +13,15 @@ from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.sensors.targets import all_seen
 
 
-class LiveSensor(Protocol):
-    """Measures a robot as time passes."""
+class MeasurementSource(Protocol):
+    """Gives measurements as time passes."""
 
     def next(self, timeout: float) -> Measurement | None:
         """The next measurement, its times those of `time.monotonic`; None when none came within so many seconds."""
+
+
+class LiveSensor(MeasurementSource, Protocol):
+    """Measures a robot."""
 
     def close(self) -> None: ...
 

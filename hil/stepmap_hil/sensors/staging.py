@@ -13,7 +13,7 @@ from stepmap_hil.depth import Camera, Renderer, Scene, look
 from stepmap_hil.depth.camera import HEIGHT, WIDTH
 from stepmap_hil.depth.solids import Ball, Solid, String
 from stepmap_hil.depth.tracking.tracker import REACH
-from stepmap_hil.sensors.targets import Targets
+from stepmap_hil.sensors.targets import Targets, targets
 
 MARGIN = 24  # pixels between what moves and the edge of the image
 NEAREST, FARTHEST = 0.9, 3.5  # m from the camera, of what moves
@@ -41,21 +41,26 @@ class Staging:
         return renderer.render(None, robot, also=solids, number=number)
 
 
-def stage(job: Job, targets: Targets, camera: Camera, scene: Scene) -> Staging:
+def stage(job: Job, seen: Targets, camera: Camera, scene: Scene) -> Staging:
     """The staging of a job. Where the usual camera does not see the whole motion, one is placed that does."""
-    places = targets.places(plan(job)).reshape(-1, 3)
+    places = seen.places(plan(job)).reshape(-1, 3)
     if np.array_equal(camera.pose, Camera().pose) and not _sees(camera, places):
-        size = scene.radius if targets.box is None else max(scene.box) / 2 + max(map(abs, scene.body))
+        size = scene.radius if seen.box is None else max(scene.box) / 2 + max(map(abs, scene.body))
         camera, scene = (
             _placed(camera, places, size),
             replace(scene, fixtures=(), wall=float(places[:, 2].min()) - BEHIND),
         )
-    return Staging(camera, scene, len(targets.balls), targets.box is not None, targets.strings, reach(job, targets))
+    return Staging(camera, scene, len(seen.balls), seen.box is not None, seen.strings, reach(job, seen))
 
 
-def reach(job: Job, targets: Targets) -> float:
+def require_visible(job: Job, camera: Camera, scene: Scene) -> None:
+    """Raises where no camera can see what the job's system measures, or not all of its motion."""
+    stage(job, targets(job.system), camera, scene)
+
+
+def reach(job: Job, seen: Targets) -> float:
     """How far before and behind z = 0 of the scene things are looked for [m]."""
-    return float(np.abs(targets.places(plan(job))[..., 2]).max()) + REACH
+    return float(np.abs(seen.places(plan(job))[..., 2]).max()) + REACH
 
 
 def plan(job: Job) -> Array:

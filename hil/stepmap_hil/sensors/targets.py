@@ -92,7 +92,8 @@ def all_seen(system: System) -> Targets:
         names = ", ".join(system.sensor_channels[k][0] for k in found.encoders)
         raise ModelError(
             f"no camera can read {names} of {system.name!r}",
-            hint="A real robot measures all channels with the camera or all with the board's encoders.",
+            hint='A real robot measures all channels with its camera, or all with the board: measure = "encoders" in '
+            "[board] of the job.",
         )
     return found
 

@@ -6,7 +6,7 @@ from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import BoardKey, Key
 
-PROTOCOL = 2  # of the dialect
+PROTOCOL = 3  # of the dialect
 
 
 class Keyring:

@@ -21,6 +21,7 @@ from stepmap_hil.wire.reasons import explain
 VIRTUAL = ("virtual_io", "virtual_time")
 MAX_CALIBRATION_MEASUREMENTS = 256  # the board needs 64 with all channels valid
 TIMEOUT_S = 5.0  # for an answer
+CALIBRATION_TIMEOUT_S = 10.0
 
 
 @dataclass
@@ -62,6 +63,7 @@ class Session:
         self.stamp_us = 1_000_000
         self.sequence = 0
         self._fence = 0
+        self._own: dict[int, Message] = {}  # measurements of the board, by sequence
         self._log = log or (lambda sent: None)
 
     def connect(self, timeout: float = 5.0) -> Message:
@@ -104,6 +106,23 @@ class Session:
             raise LinkError(
                 f"the board did not calibrate with {MAX_CALIBRATION_MEASUREMENTS} measurements: is everything in view?"
             )
+        if not heartbeat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
+            raise LinkError(f"the board could not calibrate: {explain(heartbeat.reason)}")
+
+    def calibrate_encoders(self, counts: Sequence[int]) -> None:
+        """At rest at the start: the board takes what its encoders show, here ``counts``, as the start."""
+        self.command("calibrate", *self.options)
+        self.last_heartbeat()
+        heartbeat: Message | None = None
+        deadline = time.monotonic() + CALIBRATION_TIMEOUT_S
+        while heartbeat is None or heartbeat.state == dialect.value("STEPMAP_STATE_CALIBRATING"):
+            self.encoders(counts)
+            heartbeat = self.last_heartbeat() or heartbeat
+            if "virtual_time" not in self.options:
+                time.sleep(min(self.codec.period, 0.01))
+            self.pass_time(self.codec.period)
+            if time.monotonic() > deadline:
+                raise LinkError(f"the board did not calibrate its encoders within {CALIBRATION_TIMEOUT_S:g} s")
         if not heartbeat.flags & dialect.value("STEPMAP_FLAG_CALIBRATED"):
             raise LinkError(f"the board could not calibrate: {explain(heartbeat.reason)}")
 
@@ -161,7 +180,7 @@ class Session:
         while True:
             answer = self._receive("VIRTUAL_ACTUATOR")
             if answer.stamp_us == self.stamp_us:
-                return Actuators(tuple(answer.effort[: len(counts)]), bool(answer.enabled))
+                return self._actuators(answer)
 
     def ask_encoders(self, counts: Sequence[int]) -> Actuators | None:
         """The same; None where the board does not answer, as after a reset."""
@@ -173,7 +192,10 @@ class Session:
                 if answer.sequence == self._fence:
                     return None
             elif answer.stamp_us == self.stamp_us:
-                return Actuators(tuple(answer.effort[: len(counts)]), bool(answer.enabled))
+                return self._actuators(answer)
+
+    def _actuators(self, answer: Message) -> Actuators:
+        return Actuators(tuple(answer.effort[: len(self.codec.names("command"))]), bool(answer.enabled))
 
     def _send_encoders(self, counts: Sequence[int]) -> None:
         self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=counts)
@@ -206,6 +228,14 @@ class Session:
         while (message := self.link.poll("TELEMETRY")) is not None:
             telemetry.append(message)
         return telemetry
+
+    def own_measurement(self, sequence: int) -> Message | None:
+        """What a board that measures itself has measured for a tick, after that tick's telemetry; None where lost."""
+        while (message := self.link.poll("MEASUREMENT")) is not None:
+            self._own[message.sequence] = message
+        found = self._own.pop(sequence, None)
+        self._own = {number: one for number, one in self._own.items() if number > sequence}
+        return found
 
     def _send_fence(self) -> None:
         while self.link.poll("PING") is not None:

@@ -81,7 +81,7 @@ class Root(TyperGroup):
             return run()
         self._ending = Ending()
         with warnings.catch_warnings(), self._ending.heeded():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _WarnOnce()
             try:
                 result = run()
             except KeyboardInterrupt:
@@ -132,5 +132,13 @@ def _complain(text: str) -> None:
         complain(text)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    complain(str(message), kind="hint" if issubclass(category, RenamedKeyWarning) else "warning")
+class _WarnOnce:
+    """Shows each warning of a command once; Python forgets which it has shown when a library changes filters."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if str(message) not in self._told:
+            self._told.add(str(message))
+            complain(str(message), kind="hint" if issubclass(category, RenamedKeyWarning) else "warning")

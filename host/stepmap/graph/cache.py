@@ -19,6 +19,7 @@ from pathlib import Path
 import platformdirs
 
 from stepmap.errors import BusyError
+from stepmap.files import naming
 from stepmap.lock import alone
 from stepmap.owned import is_own, make_private, require_folder
 
@@ -88,7 +89,7 @@ def publish(built: Path, path: Path) -> None:
     body = built.read_bytes()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
-        with os.fdopen(handle, "wb") as out:
+        with naming(path), os.fdopen(handle, "wb") as out:
             out.write(body + _MARK + hashlib.sha256(body).digest())
         os.chmod(temporary, 0o700)
         os.replace(temporary, path)

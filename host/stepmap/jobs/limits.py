@@ -117,7 +117,7 @@ def _hard_input(entry: Table, name: str, system: System, hard: HardLimits) -> No
 
 
 def _hard_state(entry: Table, name: str, system: System, hard: HardLimits) -> None:
-    """Of a state. A kinematic coordinate is what its input makes it: the limit is the input's, which is kept exactly."""
+    """Of a state. A kinematic coordinate is what its input makes it: its limit is the input's, which is exact."""
     if "rate" in entry:
         raise entry.error("give the rate of an input, or low and high of the velocity v_…", "rate")
     low, high = _pair(entry, -np.inf, np.inf)

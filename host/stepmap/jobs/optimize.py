@@ -20,7 +20,7 @@ from stepmap.jobs.system import source_of
 from stepmap.jobs.task import Job, Outcome
 from stepmap.optimal import Plan, Solution
 from stepmap.optimal.goals.verdict import Verdict, judge
-from stepmap.report import Picture, Section
+from stepmap.report import Picture, Section, constraint_forces
 from stepmap.simulation import Simulation, input_units
 from stepmap.steps import Trajectory
 
@@ -45,7 +45,7 @@ PARTS = (
 )
 
 CAPTIONS = {
-    "path": "The optimal motion; poses evenly spaced in time. The reference of a planar path is broad and grey.",
+    "path": "The optimal motion; poses evenly spaced in time. The paths of the reference are broad and grey.",
     "tracking": "Coordinates over time, their references dashed.",
     "inputs": "Forces, and velocities of kinematic coordinates; references dashed.",
     "convergence": "The search: directional derivative and cost at every iteration.",
@@ -209,8 +209,6 @@ def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, st
         ("cost", f"{solution.cost:.10g}"),
     ]
     if job.step.nc:
-        low, high = simulation.multipliers.min(), simulation.multipliers.max()
-        slack = "; below 0 a string would be slack" if low < 0 else ""
-        rows.append(("constraint forces", f"{low:.3g} to {high:.3g} N{slack}"))
+        rows.append(("constraint forces", constraint_forces(simulation)))
         rows.append(("largest constraint gap", f"{np.abs(simulation.gaps).max():.2g} m"))
     return rows

@@ -1,4 +1,4 @@
-"""How a tracking job is solved: without its limits first, within them where that is not enough, and at rest in the end."""
+"""How a tracking job is solved: without its limits first, within them where that is not enough, at rest in the end."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from stepmap.files import naming
 from stepmap.lock import alone
 
 FORMAT = "stepmap-stage-1"
@@ -127,10 +128,11 @@ class Stage:
             fresh = self.folder.with_name(f".{self.name}.{mark}.new")
             fresh.mkdir()
             try:
-                yield fresh
-                (fresh / MANIFEST).write_text(
-                    json.dumps(self._manifest(fresh, complete), indent=2) + "\n", encoding="utf-8"
-                )
+                with naming(self.folder):
+                    yield fresh
+                    (fresh / MANIFEST).write_text(
+                        json.dumps(self._manifest(fresh, complete), indent=2) + "\n", encoding="utf-8"
+                    )
                 _take_place(fresh, self.folder, self.folder.with_name(f".{self.name}.{mark}.old"))
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)

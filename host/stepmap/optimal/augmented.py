@@ -25,6 +25,7 @@ ENOUGH = 0.1  # part of the violation that a round may leave without ρ being ra
 PER_ROUND = 100  # iterations; multipliers need not wait for the last digit
 IN_VAIN = 3  # rounds that may leave the violation as it is
 SOME = 0.9  # part of the violation above which a round was in vain
+COSTLY = 0.1  # part of the cost
 LARGEST = 1e8  # of ρ against its first value; a stiffer penalty drowns the cost in rounding
 
 
@@ -55,9 +56,11 @@ class Augmented:
         """How far states are above and below their limits, negative within; and the end off its place."""
         return x - self.high, self.low - x, np.where(self.wanted, x[-1] - self.end, 0.0)
 
-    def violation(self, x: Array) -> float:
+    def violation(self, x: Array) -> Array:
+        """How far each state is outside, at worst, (nx)."""
         above, below, off = self.excess(x)
-        return max(0.0, float(above.max()), float(below.max()), float(np.abs(off).max()))
+        worst: Array = np.maximum.reduce([np.zeros_like(off), above.max(axis=0), below.max(axis=0), np.abs(off)])
+        return worst
 
     def value(self, trajectory: Trajectory) -> float:
         above, below, off = self.excess(trajectory.x)
@@ -81,7 +84,7 @@ class Augmented:
         terminal[diagonal, diagonal] += bend[-1] + np.where(self.wanted, m.stiffness, 0.0)
         return e._replace(x=x, xx=xx, terminal=terminal)
 
-    def updated(self, x: Array, factor: float) -> Multipliers:
+    def updated(self, x: Array, factor: Array) -> Multipliers:
         """Multipliers that take over what the penalty did at states x, and a stiffer penalty."""
         above, below, off = self.excess(x)
         m = self.m
@@ -104,36 +107,36 @@ def within_constraints(problem: Problem, search: Search, iterations: int) -> Sol
     """
     free = dataclasses.replace(problem, states=None, end=None)
     optimum = search(free, iterations)
-    found = _rounds(problem, search, optimum, iterations)
+    first = _first(problem, optimum.trajectory)
+    found = _rounds(problem, search, optimum, first, iterations)
     if found.status in (Status.UNMET, Status.STALLED) and problem.states and len(found.history) < iterations:
         guess = problem.first_guess()
         begin = dataclasses.replace(optimum, trajectory=guess, status=Status.ITERATIONS, history=found.history)
-        again = _rounds(problem, search, begin, iterations)
+        again = _rounds(problem, search, begin, first, iterations)
         found = again if again.status.ok else dataclasses.replace(found, history=again.history)
     return dataclasses.replace(found, cost=problem.cost.value(found.trajectory), problem=problem)
 
 
-def _rounds(problem: Problem, search: Search, found: Solution, iterations: int) -> Solution:
+def _rounds(problem: Problem, search: Search, found: Solution, first: Multipliers, iterations: int) -> Solution:
     """Searches with multipliers, from a solution or a guess, until the constraints are kept or nothing helps."""
     free = dataclasses.replace(problem, states=None, end=None)
-    regulator = problem.regulator if problem.weights is None else tuple(problem.weights)
-    first = _first(problem, found.trajectory)
+    regulator = problem.regulator if problem.weights is None else problem.weights
     made = Augmented(free.cost, *problem.state_bounds, first)
-    worst, status, history = made.violation(found.trajectory.x), found.status, found.history
+    off, status, history = made.violation(found.trajectory.x), found.status, found.history
     in_vain = 0
     for _ in range(ROUNDS):
         left = iterations - len(history)
-        if status.interrupted or (worst <= KEPT and status.ok) or left <= 0 or in_vain == IN_VAIN:
+        if status.interrupted or (off.max() <= KEPT and status.ok) or left <= 0 or in_vain == IN_VAIN:
             break
         pressed = dataclasses.replace(free, cost=made, guess=found.trajectory, regulator=regulator)
         found = search(pressed, min(left, PER_ROUND))
         history, status = history + found.history, found.status
-        before, worst = worst, made.violation(found.trajectory.x)
-        in_vain = in_vain + 1 if worst > SOME * before else 0
-        stiff = float((made.m.stiffness / first.stiffness).max())
-        factor = 1.0 if worst <= ENOUGH * before or stiff >= LARGEST else STIFFER
+        before, off = off, made.violation(found.trajectory.x)
+        in_vain = in_vain + 1 if off.max() > SOME * before.max() else 0
+        done = (off <= np.maximum(ENOUGH * before, KEPT)) | (made.m.stiffness >= LARGEST * first.stiffness)
+        factor = np.where(done, 1.0, STIFFER)
         made = Augmented(free.cost, *problem.state_bounds, made.updated(found.trajectory.x, factor))
-    if (status.ok and worst > KEPT) or in_vain == IN_VAIN:
+    if (status.ok and off.max() > KEPT) or in_vain == IN_VAIN:
         status = Status.UNMET
     elif not status.ok and not status.interrupted and len(history) >= iterations:
         status = Status.ITERATIONS
@@ -141,8 +144,12 @@ def _rounds(problem: Problem, search: Search, found: Solution, iterations: int) 
 
 
 def _first(problem: Problem, trajectory: Trajectory) -> Multipliers:
-    """No multipliers, and a penalty as stiff as the cost is at its end; the mean of that where a state weighs nothing."""
+    """No multipliers, and a penalty as stiff as the cost is at its end.
+
+    It is stiffer where that is little, so that a deviation as large as the state ever was costs a part of the whole.
+    """
     n, nx = trajectory.x.shape
     own = np.diagonal(problem.cost.expand(trajectory).terminal)
-    mean = float(own[own > 0].mean()) if (own > 0).any() else 1.0
-    return Multipliers(np.zeros((n, nx)), np.zeros((n, nx)), np.zeros(nx), np.where(own > 0, own, mean))
+    size = np.maximum(np.ptp(trajectory.x, axis=0), 1e-3 * np.abs(trajectory.x).max(axis=0))
+    least = COSTLY * max(abs(problem.cost.value(trajectory)), 1e-9) / np.maximum(size, 1e-6) ** 2
+    return Multipliers(np.zeros((n, nx)), np.zeros((n, nx)), np.zeros(nx), np.maximum(own, least))

@@ -1,8 +1,8 @@
 """Directions at a trajectory: minimizers of linear-quadratic models of the cost over its tangent space.
 
-Where inputs have limits, a model is minimized within them by an active set over the whole horizon; inputs of the set are
-held at their limits, and feedback through them is switched off, in the projection and in the costates: kept there, it
-would promise a change that the limit does not allow.
+Where inputs have limits, a model is minimized within them by an active set over the whole horizon. Inputs of the set
+are held at their limits, and feedback through them is switched off, in the projection and in the costates: kept there,
+it would promise a change that the limit does not allow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import StepMap, Trajectory
 
 ROUNDING = 1e-13  # relative rounding of a cost summed over a trajectory
-PASSES = 8  # over the horizon, in which a set of held inputs has to settle; more gain nothing
+PASSES = 30  # over the horizon, in which a set of held inputs has to settle; most do in five
 MANY_PASSES = 50  # for a model that would otherwise give no direction at all
 FINENESS = 1 / 16  # of the part of the curvature that is searched for, relative to what is left out of it
 SHRINK = 0.8

@@ -22,7 +22,8 @@ class Plan:
     """A trajectory, the gains (N, nu, ndx) that stabilize it, the reference it was sought for, its events.
 
     u = trajectory.u[k] − gains[k] difference(trajectory.x[k], x). The last gain can be held for ever, unless ``fading``
-    says why it cannot: then gains are those of a finite horizon, and the last ones let go. A search without a reference gives the trajectory itself; a map without events gives none.
+    says why it cannot: then gains are those of a finite horizon, and the last ones let go. A search without a reference
+    gives the trajectory itself; a map without events gives none.
     """
 
     trajectory: Trajectory

@@ -27,9 +27,9 @@ class Problem:
     The cost is a TrackingCost, a Cost of terms, or any Objective. ``guess`` may be infeasible: it is projected first.
     Without one the inputs of the start are held. ``regulator`` are weights Q, R, Qf of the feedback that projects the
     guess and of the plan's gains; by default those of the cost where it has such, else its own second derivatives.
-    ``limits`` of inputs are kept: the search goes along them, and its rollouts are clamped to them. ``states`` are limits
-    (low, high) by the name of a state, ``end`` is the state to end in, not a number where it is free: both are kept to
-    1e-8 by multipliers, around the search.
+    ``limits`` of inputs are kept: the search goes along them, and its rollouts are clamped to them. ``states`` are
+    limits (low, high) by the name of a state, ``end`` is the state to end in, not a number where it is free: both are
+    kept to 1e-8 by multipliers, around the search.
     """
 
     step: StepMap
@@ -145,8 +145,8 @@ class Status(Enum):
         "(homotopy), or make R larger relative to Q"
     )
     UNMET = (
-        "found no trajectory within the limits of states that ends where it is to; give it more time or wider limits, or "
-        "start from another guess"
+        "found no trajectory within the limits of states that ends where it is to; give it more time or wider limits, "
+        "or start from another guess"
     )
     INTERRUPTED = "interrupted; the best trajectory so far is kept, start again from it"
 
@@ -193,7 +193,7 @@ class Solution:
         weights, found = self.problem.weights, self.trajectory
         gains, fading = (
             self.gains,
-            "gains are those of the search, which fade towards its end: no weights of a regulator",
+            "gains of the search fade towards its end: there are no weights of a regulator",
         )
         if weights is not None:
             gains, fading = gains_with_steady_end(self.problem.step, found, weights.Q, weights.R, self.gains)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache as once
 from typing import Any, NamedTuple, Protocol
@@ -48,6 +49,9 @@ class Quadratic:
     def end(self, part: float) -> Array:
         """Second derivative at the end, with a part of the added curvature."""
         return self.terminal if self.terminal_bend is None else self.terminal + part * self.terminal_bend
+
+
+COINS_FROM = 6  # pass from which a change of the set is made or not by the toss of a coin, as in lq.c
 
 
 class Limited(NamedTuple):
@@ -186,6 +190,7 @@ class NumpyRecursions:
     def limited(self, lq: Quadratic, part: float, box: Box, at: Array, passes: int) -> Limited:
         n, nx, nu = lq.B.shape
         at, z, v, settled, turn = np.array(at), np.zeros((n + 1, nx)), np.zeros((n, nu)), False, 0
+        coins = _coins()
         while not settled and turn < passes:
             turn += 1
             rows = np.zeros((n, nu, nx + 1))
@@ -202,8 +207,15 @@ class NumpyRecursions:
             after = _placed(box, at, z, v, np.where(at != 0, pull, 0.0))
             settled = bool((after == at).all())
             if not settled and turn < passes:
-                at = after
+                at = after if turn < COINS_FROM else self._tossed(at, after, coins)
         return Limited(0, K, f, z, v, at.astype(np.intc), turn if settled else -turn)
+
+    def _tossed(self, at: Array, after: Array, coins: Iterator[int]) -> Array:
+        """Each change made or not: whole sets that are exchanged again and again may come back to where they were."""
+        kept = [(k, i) for k, i in np.argwhere(after != at) if next(coins)]
+        for k, i in kept:
+            after[k, i] = at[k, i]
+        return after
 
     def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
         n, nx, nu = B.shape
@@ -218,6 +230,14 @@ class NumpyRecursions:
         for k in reversed(range(len(B))):
             s[k] = q[k] - K[k].T @ r[k] + (A[k] - B[k] @ K[k]).T @ s[k + 1]
         return s
+
+
+def _coins() -> Iterator[int]:
+    """The coins of lq.c."""
+    state = 1
+    while True:
+        state = (state * 1664525 + 1013904223) % 2**32
+        yield state >> 31
 
 
 def _placed(box: Box, at: Array, z: Array, v: Array, pull: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from stepmap.arrays import Array
+from stepmap.mechanics.constraints import Distance
 from stepmap.plots.style import COLORS, FAINT, INK
 from stepmap.simulation import Simulation
 
@@ -72,7 +73,8 @@ def draw_forces(axes: Axes, simulation: Simulation) -> None:
         axes.axhline(0.0, color=INK, linewidth=0.8)
     else:
         axes.set_ylim(bottom=0.0)
-    axes.set_ylabel("tension [N]" if simulation.multipliers.min() >= 0 else "constraint force [N]")
+    strings = all(isinstance(c, Distance) for c in simulation.system.constraints) and simulation.multipliers.min() >= 0
+    axes.set_ylabel("tension [N]" if strings else "constraint force [N]")
 
 
 def _draw(axes: Axes, t: Array, values: Array, names: Sequence[str]) -> None:

@@ -62,7 +62,8 @@ def holding_forces(system: System, functions: ModelFunctions, q: Array, *, itera
         scale = 1.0 + float(np.abs(balance).max(initial=0.0))
         if np.abs(left).max(initial=0.0) > 1e-8 * scale:
             return None
-        moved, u = found[: len(u)], u + found[: len(u)]
+        moved: Array = found[: len(u)]
+        u = u + moved
         if np.abs(moved).max(initial=0.0) <= 1e-12 * (1.0 + float(np.abs(u).max(initial=0.0))):
             return u
     return None

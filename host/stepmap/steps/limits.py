@@ -22,7 +22,7 @@ SLACK = 1e-10  # of an input's span, what rounding may exceed
 
 
 class Box(NamedTuple):
-    """Bounds of a change v of the inputs of a trajectory, (N, nu): low ≤ v ≤ high, and rate_low + z ≤ v ≤ rate_high + z.
+    """Bounds of a change v of a trajectory's inputs, (N, nu): low ≤ v ≤ high, and rate_low + z ≤ v ≤ rate_high + z.
 
     z is the change of the state that an input is the next value of; entries are infinite where there is no bound.
     """
@@ -57,7 +57,8 @@ class InputBounds:
     @property
     def span(self) -> Array:
         """The width of each input's range, (nu); infinite where it has none."""
-        return np.minimum(self.high - self.low, 2 * self.change)
+        width: Array = np.minimum(self.high - self.low, 2 * self.change)
+        return width
 
     def clamp(self, u: Array, x: Array) -> Array:
         """The input nearest to u within the limits at a state x; for one or many."""
@@ -169,7 +170,7 @@ def _values(given: Given, step: StepMap, what: str, none: float) -> Array:
             values[step.input_names.index(name)] = float(value)
         return values
     values = numbers(given, f"limits, {what}")
-    if values.shape not in ((), (step.nu,)):
+    if values.shape not in ((), (1,), (step.nu,)):
         raise ShapeError(f"limits, {what}: expected one number or {step.nu}, got shape {values.shape}")
     if np.isnan(values).any():
         raise ShapeError(f"limits, {what}: has entries that are not numbers")

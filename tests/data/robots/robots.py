@@ -1,4 +1,4 @@
-"""Mechanisms that only tests know: a crane with three motors, a hovering craft with two thrusts, an arm with encoders."""
+"""Mechanisms that only tests know: a crane with three motors, a craft with two thrusts, an arm with encoders."""
 
 from __future__ import annotations
 

@@ -10,12 +10,14 @@ from stepmap.errors import ModelError
 from stepmap.jobs import Job
 from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
+from stepmap_codegen.emit.encoders import measures_itself
 from stepmap_hil.bench.settings import BenchSettings, settings_in
 from stepmap_hil.faults.spec import Fault, read_faults
 from stepmap_hil.firmware.tools import require_tools
-from stepmap_hil.rig.file import RigFile, read_rig
+from stepmap_hil.rig.file import KINECT, RigFile, read_rig
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.sensors import live
+from stepmap_hil.sensors.staging import require_visible
 from stepmap_hil.wire import key as keys
 from stepmap_hil.wire.ports import require_port
 
@@ -63,6 +65,12 @@ def read(request: Request) -> Task:
     runs.require_writable(request.build, "--build")
     job = jobs.load(request.file)
     settings = settings_in(job.root)
+    own = measures_itself(job.root.table("board"))
+    if own and request.sensor is not None:
+        raise ModelError(
+            f"--sensor: the board of job {job.name!r} measures with its own encoders",
+            hint='Leave --sensor out, or measure = "encoders" in [board] of the job.',
+        )
     if request.sensor is not None:
         settings = replace(settings, sensor=request.sensor)
     if request.runs is not None:
@@ -70,9 +78,11 @@ def read(request: Request) -> Task:
     channels = [name for name, _ in job.system.sensor_channels]
     axes = [c.name for c in job.system.kinematic]
     faults = read_faults(request.faults, channels, axes) if request.faults is not None else ()
-    rig = read_rig(request.rig) if request.rig is not None else RigFile()
-    if rig.real:
+    rig = read_rig(request.rig, calibrated=not own) if request.rig is not None else RigFile()
+    if rig.real and not own:
         live.require(rig, job)
+    elif settings.sensor == KINECT and not own:
+        require_visible(job, rig.camera, rig.scene)
     if rig.real and request.faults is not None:
         raise ModelError("--faults: faults are injected into a simulated plant, and this rig has a real robot")
     board = request.board or rig.board or NATIVE.name

@@ -124,7 +124,9 @@ class _BenchRun:
 
 def _require_recorded(recorder: Recorder) -> None:
     if recorder.failed is not None:
-        raise LinkError(f"the run ended early: the recording could not go on: {recorder.failed.strerror}")
+        raise LinkError(
+            f"the run ended early: the recording could not go on: {recorder.failed.strerror} ({recorder.path})"
+        )
 
 
 def _listening(prepared: Prepared) -> AbstractContextManager[RunListener]:

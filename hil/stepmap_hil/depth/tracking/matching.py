@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from stepmap.arrays import Array
 
@@ -23,6 +22,8 @@ def match(found: Array, expected: Array, within: Array) -> list[int | None]:
     """
     if not len(found):
         return [None] * len(expected)
+    from scipy.optimize import linear_sum_assignment  # takes a while to import, and a single ball needs none
+
     apart = np.linalg.norm(expected[:, None] - found[None], axis=2)
     allowed = apart <= within[:, None]
     cost = np.where(allowed, apart**2, 1e3)  # more than any sum of squares: no pair is given up for nearer ones

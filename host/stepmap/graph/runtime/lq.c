@@ -6,6 +6,7 @@
  * Arrays are row-major with the time index first. */
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define SM_EXPORT __attribute__((visibility("default")))
@@ -283,7 +284,8 @@ static int backward(int n, int nx, int nu, const double *A, const double *B, con
       cholesky_solve(L, Kf, nu, gs);
     }
     multiply(GK, gs, G, gs, Kf, gs, nx, nu, nx + 1, 1);
-    for (int i = 0; some_held && i < nu; i++) { /* P = N - G^T K - K^T (G - H K), the last term of tied rows alone */
+    /* P = N - G^T K - K^T (G - H K), the last term of tied rows alone */
+    for (int i = 0; held && some_held && i < nu; i++) {
       if (is_rate(held->at[(ptrdiff_t)k * nu + i])) {
         const int row = held->tied[i];
         for (int j = row; j <= nx; j++) {
@@ -320,7 +322,8 @@ SM_EXPORT int lq_backward(int n, int nx, int nu, const double *A, const double *
                           const double *R, ptrdiff_t Rs, const double *S, ptrdiff_t Ss, const double *terminal,
                           const double *q, const double *r, double part, const double *xx, const double *xu,
                           const double *uu, double *K, double *f, double *P0, double *scratch, int *live) {
-  return backward(n, nx, nu, A, B, Q, Qs, R, Rs, S, Ss, terminal, q, r, part, xx, xu, uu, NULL, K, f, P0, scratch, live);
+  return backward(n, nx, nu, A, B, Q, Qs, R, Rs, S, Ss, terminal, q, r, part, xx, xu, uu, NULL, K, f, P0, scratch,
+                  live);
 }
 
 /* z_{k+1} = A z + B v, v = -K z - f from z_0 = 0. */
@@ -387,8 +390,8 @@ struct box {
 };
 
 /* Where an input belongs after a pass that gave v with the multiplier `push` (of one that was held). */
-static int placed(const struct box *box, int at, int place, double v, double zt, double push, double least, double slack,
-                  int has_rate) {
+static int placed(const struct box *box, int at, int place, double v, double zt, double push, double least,
+                  double slack, int has_rate) {
   const double up = box->high[place], down = box->low[place];
   const double rate_up = has_rate ? box->rate_high[place] + zt : INFINITY;
   const double rate_down = has_rate ? box->rate_low[place] + zt : -INFINITY;
@@ -404,9 +407,18 @@ static int placed(const struct box *box, int at, int place, double v, double zt,
   return at;
 }
 
-/* Sets `next` by what a pass gave; returns whether anything changed. */
+/* Whole sets that are exchanged again and again may come back to where they were; from this pass on each exchange is
+ * made or not by the toss of a coin, which leads out of every circle. */
+enum { COINS_FROM = 6 };
+
+static int coin(uint32_t *state) {
+  *state = *state * 1664525u + 1013904223u;
+  return (int)(*state >> 31);
+}
+
+/* Sets `next` by what a pass gave; returns whether anything should change. */
 static int replace(const struct box *box, const struct held *held, int n, int nx, int nu, const double *z,
-                   const double *v, double *push, int *next) {
+                   const double *v, double *push, int pass, uint32_t *state, int *next) {
   double most = 0.0;
   int changed = 0;
   for (int place = 0; place < n * nu; place++) {
@@ -426,7 +438,12 @@ static int replace(const struct box *box, const struct held *held, int n, int nx
     const double zt = tied >= 0 ? z[(ptrdiff_t)(place / nu) * nx + tied] : 0.0;
     next[place] =
         placed(box, held->at[place], place, v[place], zt, push[place], 1e-12 * most, box->slack[i], tied >= 0);
-    changed |= next[place] != held->at[place];
+    if (next[place] != held->at[place]) {
+      changed = 1;
+      if (pass >= COINS_FROM && coin(state)) {
+        next[place] = held->at[place];
+      }
+    }
   }
   return changed;
 }
@@ -459,6 +476,7 @@ SM_EXPORT int lq_limited(int n, int nx, int nu, const double *A, const double *B
   const struct box box = {low, high, rate_low, rate_high, slack, tied};
   double *offset = reals, *push = offset + (ptrdiff_t)n * nu, *slope = push + (ptrdiff_t)n * nu;
   const struct held held = {at, tied, offset, slope};
+  uint32_t state = 1;
   for (int pass = 1;; pass++) {
     bound(&box, at, n * nu, offset);
     const int status = backward(n, nx, nu, A, B, Q, Qs, R, Rs, S, Ss, terminal, q, r, part, xx, xu, uu, &held, K, f,
@@ -467,7 +485,7 @@ SM_EXPORT int lq_limited(int n, int nx, int nu, const double *A, const double *B
       return status;
     }
     lq_forward(n, nx, nu, A, B, K, f, z, v);
-    const int changed = replace(&box, &held, n, nx, nu, z, v, push, integers);
+    const int changed = replace(&box, &held, n, nx, nu, z, v, push, pass, &state, integers);
     if (!changed || pass >= passes) {
       *taken = changed ? -pass : pass;
       return 0;

@@ -1,4 +1,4 @@
-"""Natural weights: what one would call much of each state and input, from the goal's fastest motion and the inputs' limits.
+"""Natural weights: what is much of each state and input, from the goal's fastest motion and the inputs' limits.
 
 With ω the rate of the fastest motion at the goal and a the acceleration that the inputs' limits give,
 
@@ -57,7 +57,7 @@ def scale_of_inputs(step: VariationalStep, bounds: InputBounds) -> Array:
 
 
 def fastest(A: Array, dt: float) -> float:
-    """The rate [1/s] of the fastest growing motion; where none grows, of the fastest swinging one, 0 if there is none."""
+    """The rate [1/s] of the fastest growing motion; where none grows, of the fastest swinging one, 0 without either."""
     modes = np.linalg.eigvals(A)
     growth = float(np.log(np.abs(modes).max(initial=1.0))) / dt
     if growth * dt > 1e-6:

@@ -1,8 +1,8 @@
 """Room of a law: whether it keeps off the motors' limits when these give more or less than told.
 
-The closed loop along a plan, linearized: with motors that give s times what they are told, the mean and the covariance of
-the deviation are m⁺ = (A − sBK) m + (s − 1) B ū, S⁺ = (A − sBK) S (A − sBK)ᵀ, and the law asks for ū − K m ± 2σ. It is
-a coarse test: where it foretold nothing, all of 400 runs were held; where it foretold an excess, 8 of 10 plans lost runs.
+The closed loop along a plan, linearized: with motors that give s times what they are told, mean and covariance of the
+deviation are m⁺ = (A − sBK) m + (s − 1) B ū, S⁺ = (A − sBK) S (A − sBK)ᵀ, and the law asks for ū − K m ± 2σ. A coarse
+test: where it foretold nothing, all of 400 runs were held; where it foretold an excess, 8 of 10 plans lost runs.
 """
 
 from __future__ import annotations
