@@ -120,35 +120,6 @@ class TrackingJob:
         """Weights of the feedback, where they are not those of the plan."""
         return None if self.controller is None else self.controller.matrices
 
-    @cached_property
-    def standing(self) -> Standing:
-        """The equilibrium at the last pose of the reference; raises JobError where nothing can stand there."""
-        try:
-            return standing(self.step, self.reference.poses[-1])
-        except (ModelError, ConvergenceError) as error:
-            table = self.root.table("goal" if self.goal else "end")
-            raise table.error(str(error), hint=error.hint or "Choose a pose at which it can stand.") from error
-
-    @cached_property
-    def weights(self) -> Weights:
-        """Of the plan: those of the job, or the natural ones of its goal."""
-        if self.own_weights is not None:
-            return self.own_weights
-        bounds = self.input_limits.on(self.step) if self.input_limits is not None else None
-        assert bounds is not None  # read only with limits of all inputs
-        found = natural_weights(self.step, *self.standing, bounds, self.steps * self.dt)
-        return Weights(*(np.diagonal(matrix) for matrix in found))
-
-    @cached_property
-    def input_limits(self) -> InputLimits | None:
-        """What the plan keeps its inputs within."""
-        return self.hard.plan(self.system)
-
-    @property
-    def regulator(self) -> Matrices | None:
-        """Weights of the feedback, where they are not those of the plan."""
-        return None if self.controller is None else self.controller.matrices
-
     def cost(self, part: float = 1.0) -> TrackingCost:
         """The cost with a reference that has gone this part of its way from the start."""
         if self.goal:
