@@ -1,4 +1,4 @@
-"""The mechanisms of examples/mechanisms: short, in order from their names to the board's tools, and one of them runs."""
+"""The mechanisms of examples/mechanisms: short, in order from names to the board's tools, and one of them runs."""
 
 from __future__ import annotations
 
