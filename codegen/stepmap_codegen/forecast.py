@@ -37,7 +37,7 @@ def require_room(job: Job, choices: Choices, board: BoardSpec, *, emulated: bool
     if emulated and 0 < board.emulated_bank_bytes < found.schedule:
         raise RangeError(
             f"the schedule of {job.name} does not fit the emulated {board.name}",
-            cause=f"It has about {found.schedule} bytes, {job.steps + 1} rows. The emulated chip keeps it in RAM and has "
+            cause=f"It has about {found.schedule} bytes, {job.steps + 1} rows. The emulated chip keeps it in RAM, with "
             f"room for {board.emulated_bank_bytes}; the chip itself has {board.bank_bytes}.",
             hint="Use a shorter horizon, a longer time step (fewer rows), or a real board (--port).",
         )
