@@ -130,9 +130,10 @@ def cells(row: Row) -> list[str]:
     return [
         row["mechanism"],
         row["board"],
-        f"{row['closed_mm']:.3g}",
-        f"{row['open_mm']:.3g}",
-        f"{row['ratio']:.3g}",
+        *(
+            f"{value:.3g}" if value < 1e3 else f"{value:.0f}"
+            for value in (row["closed_mm"], row["open_mm"], row["ratio"])
+        ),
         str(row["ticks"]),
         "" if row["instructions"] is None else str(row["instructions"]),
         str(row["flash_bytes"]),
