@@ -57,6 +57,7 @@ class BoardSpec:
     """Options of its PlatformIO environment. Used where platformio.ini has no section of this name."""
     target: Target | None = None  # compiler and processor; None where PlatformIO's registry alone has a compiler
     bank_bytes: int = 0  # for an uploaded schedule; 0: there is only the one in the image
+    emulated_bank_bytes: int = 0  # the same in its emulator, where that has less
     fixed_ram_bytes: int = 0  # that every firmware takes, besides controller and stack: queues, messages, regions
     stack_bytes: int = 0  # that the link script keeps for the stack
     fpu: bool = False
@@ -147,6 +148,7 @@ STM32F405 = BoardSpec(
     ),
     target=TARGETS["cortex-m4f"],
     bank_bytes=128 * KIB,
+    emulated_bank_bytes=40 * KIB,
     fixed_ram_bytes=82 * KIB + 3672,  # 82 KiB: banks and journals for chips whose flash does not answer, as QEMU's
     stack_bytes=8 * KIB,
     fpu=True,

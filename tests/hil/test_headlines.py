@@ -171,6 +171,16 @@ def test_a_gated_channel_is_named_with_its_size() -> None:
     assert "tracker" in causes[1]
 
 
+def test_a_sensor_that_is_as_the_job_says_is_no_suspect() -> None:
+    """The same innovations in a bench without a fault: what it simulates is wrong, not what it measures with."""
+    run = replace(closed("wrong_object"), stop=Stop("stopped", "gated", 3.0), suspects=[])
+    exact, tracked = (Circumstances("lockstep", "simulated", name, "native") for name in ("gaussian", "kinect"))
+    diagnose(solution()[1], run, exact)
+    assert run.suspects[0] == "mass.x alone disagrees: something acts there that [noise.process] does not allow for"
+    diagnose(solution()[1], run, tracked)
+    assert run.suspects[0].startswith("mass.x alone disagrees: its tracker or encoder")
+
+
 def test_a_blocked_motor_is_named() -> None:
     told, causes = ended("stuck")
     assert re.search(

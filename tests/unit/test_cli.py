@@ -143,6 +143,10 @@ def test_report(tmp_path: Path) -> None:
         ("simulate suspended_mas", "no system is called 'suspended_mas'\nhint: Did you mean 'suspended_mass'?"),
         ("simulate pendulum --colour", "No such option"),
         ("simulate pendulum --step 3", "Did you mean '--steps'? See stepmap simulate --help."),
+        (
+            "simulate pendulum --seconds 1",
+            "No such option: --seconds\nhint: See stepmap simulate --help.",
+        ),  # not --json
         ("simulate pendulum --dt soon", "--dt: expected a number"),
         ("bench job.toml --seed -1", "--seed: must be at least 0"),
         ("bench job.toml --board stm32f4", "--board: 'stm32f4' is not one of 'stm32f100', 'stm32f405', 'native'"),

@@ -218,3 +218,44 @@ def test_a_slack_string_is_told() -> None:
     text, ok = finding(judge(step, plan), "tension")
     assert not ok
     assert "slack" in text
+
+
+def test_a_plan_that_leaves_its_ranges_is_told() -> None:
+    """Ranges are what code is generated for: said with the plan, not when code is generated."""
+    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
+    x = np.tile(step.rest({}), (11, 1))
+    within = sm.Trajectory(0.02 * np.arange(11), x, np.zeros((10, 1)))
+    assert "range" not in [f.name for f in judge(step, sm.Plan(within, np.zeros((10, 1, 4)), within)).findings]
+    x[:, 0] = np.linspace(0, -2.4, 11)
+    beyond = sm.Trajectory(0.02 * np.arange(11), x, np.zeros((10, 1)))
+    verdict = judge(step, sm.Plan(beyond, np.zeros((10, 1, 4)), beyond))
+    assert finding(verdict, "range") == ("x goes to -2.4 m, and its range is -2 to 2", False)
+    assert "[limits]" in dict(verdict.rows())["range"]
+
+
+def test_a_coordinate_that_weighs_nothing_is_no_part_of_the_task() -> None:
+    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
+    x = np.tile(step.rest({}), (11, 1))
+    run = sm.Trajectory(0.02 * np.arange(11), x, np.zeros((10, 1)))
+    wanted = sm.Trajectory(run.t, x + np.outer(np.linspace(0, 1, 11), [0.0, 3.0, 0.0, 0.0]), run.u)
+    plan = sm.Plan(run, np.zeros((10, 1, 4)), wanted)
+    assert finding(judge(step, plan), "end") == ("3 rad from the task (theta)", False)
+    assert finding(judge(step, plan, weighed=np.array([True, False])), "end")[1]
+
+
+def test_a_pin_that_pushes_is_no_slack_string() -> None:
+    b = sm.Builder("pinned")
+    one, two = (b.coordinate(name, unit="rad") for name in ("one", "two"))
+    ends = b.world.rz(one).tx(1.0, name="left"), b.world.tx(1.0).rz(two).ty(0.5, name="right")
+    for end in ends:
+        b.mass(end, 1.0)
+    b.gravity((0, -9.8, 0))
+    b.drive(one, b.input("torque", unit="N m"))
+    b.point_to_point(*ends, axes="y", name="pin")
+    step = sm.discretize(b.build(), 0.01)
+    pose = step.system.satisfy_constraints({"two": 0.3}, fixed=["two"])
+    run = step.rollout(step.rest(pose), np.zeros((3, 1)))
+    assert run.multipliers is not None
+    assert run.multipliers.min() < 0 or run.multipliers.max() > 0
+    verdict = judge(step, sm.Plan(run, np.zeros((3, 1, 4)), run))
+    assert "tension" not in [f.name for f in verdict.findings]

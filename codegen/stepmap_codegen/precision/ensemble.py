@@ -64,7 +64,8 @@ def simulate_seeds(
             raise RangeError(
                 f"a simulated closed-loop run cannot go on at t = {tick * plant.step.dt:.4g} s",
                 cause=f"The gains do not hold the disturbances of [noise]: {problem}.",
-                hint="Reduce the noise, or weigh the state more.",
+                hint="Reduce the noise, or change the weights: weak gains do not hold what falls, strong ones answer "
+                "outliers with commands that cannot be followed.",
             ) from problem
     return runs.recordings(schedule)
 

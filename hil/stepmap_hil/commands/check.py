@@ -176,7 +176,9 @@ def _memory(job: Job, board: str) -> str:
     if spec.bare_chip is None:
         return f"about {found.code} bytes of code, {found.schedule} of schedule"
     parts = [f"{100 * used / there:.0f} % of {there // KIB} KiB of {what}" for what, used, there in shares(found, spec)]
-    return f"about {', '.join(parts)} of {board}"
+    short = 0 < spec.emulated_bank_bytes < found.schedule
+    emulated = f"; a schedule of {found.schedule} bytes, and the emulated chip has {spec.emulated_bank_bytes} for it"
+    return f"about {', '.join(parts)} of {board}{emulated if short else ''}"
 
 
 def _folder(build: Path) -> str:

@@ -227,7 +227,7 @@ def suspects(found: Diagnosis, how: Circumstances) -> list[Suspect]:
         return []
     made = [*_injected(found, how), *_deadlines(found, how)]
     if found.reason in FILTER:
-        made += [*_latency(found, how), *_start(found, how), *_one_channel(found), *_differences(found, how)]
+        made += [*_latency(found, how), *_start(found, how), *_one_channel(found, how), *_differences(found, how)]
     if found.reason in SIGHT:
         made += _missing(found)
     remedy = _remedy(found.reason, how)
@@ -294,10 +294,14 @@ def _start(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:
         yield Suspect(60, "the robot stood away from where the plan begins")
 
 
-def _one_channel(found: Diagnosis) -> Iterator[Suspect]:
+def _one_channel(found: Diagnosis, how: Circumstances) -> Iterator[Suspect]:
     sizes = sorted(found.sizes().items(), key=lambda pair: -pair[1])
     if len(sizes) > 1 and sizes[0][1] > OTHERS * sizes[1][1]:
         name = found.channels[sizes[0][0]]
+        exact = how.plant == "simulated" and how.sensor in ("gaussian", OWN_ENCODERS) and not how.faults
+        if exact:  # what it measures is as the job says
+            yield Suspect(40, f"{name} alone disagrees: something acts there that [noise.process] does not allow for")
+            return
         yield Suspect(55, f"{name} alone disagrees: its tracker or encoder, its calibration, or its noise in the job")
 
 

@@ -59,5 +59,6 @@ def _wrong_value(what: str, why: str, see: str) -> Complaint:
 
 
 def _hint(word: str, known: Sequence[str], see: str) -> str:
-    near = nearest_word(word, known)
-    return see if near is None else f"Did you mean {near!r}? {see}"
+    bare = {name.lstrip("-"): name for name in known}  # dashes make all options alike
+    near = nearest_word(word.lstrip("-"), bare)
+    return see if near is None else f"Did you mean {bare[near]!r}? {see}"

@@ -117,8 +117,10 @@ def arrays(job: Job, solution: Outcome) -> bytes:
 def verdict(job: Job, plan: Plan) -> Verdict:
     """Whether a plan of the job will work, as far as its numbers tell."""
     planned, motor = getattr(job, "input_limits", None), motor_limits(job.system)
-    step = job.step
-    return judge(step, plan, *(None if limits is None else limits.on(step) for limits in (planned, motor)))
+    step, weights = job.step, getattr(job, "weights", None)
+    made, there = (None if limits is None else limits.on(step) for limits in (planned, motor))
+    weighed = None if weights is None else step.layout.pose(weights.state + weights.terminal) > 0
+    return judge(step, plan, made, there, weighed)
 
 
 def _weights(solution: Outcome) -> dict[str, Array]:

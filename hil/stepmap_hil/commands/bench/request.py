@@ -8,9 +8,12 @@ from pathlib import Path
 from stepmap import jobs
 from stepmap.errors import ModelError
 from stepmap.jobs import Job
+from stepmap.jobs import optimize as optimum
+from stepmap_codegen import boards
 from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
 from stepmap_codegen.emit.encoders import measures_itself
+from stepmap_codegen.forecast import require_room
 from stepmap_hil.bench.settings import BenchSettings, settings_in
 from stepmap_hil.faults.spec import Fault, read_faults
 from stepmap_hil.firmware.tools import require_tools
@@ -90,6 +93,8 @@ def read(request: Request) -> Task:
     generation.require(job, generation.choices_in(job.root))
     require_tools(board, runs=(request.port or rig.port) is None)
     port = request.port or rig.port
+    if not optimum.stage(job, request.build).unchanged():  # else it is known already
+        require_room(job, generation.choices_in(job.root), boards.find(board), emulated=port is None)
     if port is not None:
         require_port(port)
     key = request.key or rig.key

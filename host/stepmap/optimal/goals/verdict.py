@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
+from stepmap.mechanics.constraints import Distance
 from stepmap.optimal.goals.room import LITTLE, WRONG, room
 from stepmap.optimal.goals.standing import standing
 from stepmap.optimal.plan import Plan, held_input
@@ -17,6 +19,7 @@ from stepmap.steps.variational import VariationalStep
 
 FAR = 0.05  # of the way from the start to the task: an end farther off has not reached it
 AWAY = 1e-3  # m or rad from an equilibrium, above which an end is none
+ROUNDED = 1e-9  # by which a coordinate may be beyond its range
 REST = "Set rest = true in [end]."
 
 
@@ -50,29 +53,58 @@ class Verdict:
 
 
 def judge(
-    step: VariationalStep, plan: Plan, planned: InputBounds | None = None, motor: InputBounds | None = None
+    step: VariationalStep,
+    plan: Plan,
+    planned: InputBounds | None = None,
+    motor: InputBounds | None = None,
+    weighed: Array | None = None,
 ) -> Verdict:
-    """The verdict on a plan. ``planned`` are the limits it was made within, ``motor`` those that its law will have."""
-    findings = [_end(step, plan), _rest(step, plan), _hold(step, plan)]
+    """The verdict on a plan. ``planned`` are the limits it was made within, ``motor`` those that its law will have.
+
+    ``weighed`` says of each coordinate whether the task cares where it ends, (nq̄); all of them where None.
+    """
+    findings = [_end(step, plan, weighed), _rest(step, plan), _hold(step, plan)]
+    findings += _ranges(step, plan)
     findings += _inputs(step, plan, planned)
     if motor is not None and step.layout.plain:
         findings += _room(step, plan, motor)
-    forces = plan.trajectory.multipliers
-    if forces is not None and forces.size:
-        low, high = float(forces.min()), float(forces.max())
-        remedy = "Weigh q less or p more, or go slower: a string cannot push."
-        slack = "; below 0 a string would be slack" if low < 0 else ""
-        findings.append(Finding("tension", f"{low:.3g} to {high:.3g} N{slack}", low >= 0, remedy))
+    findings += _tension(step, plan)
     return Verdict(tuple(findings))
 
 
-def _end(step: VariationalStep, plan: Plan) -> Finding:
+def _ranges(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
+    """Coordinates that leave the range they are declared with, which code is generated for."""
+    system = step.system
+    poses = step.layout.pose(plan.trajectory.x)
+    for i, c in enumerate((*system.dynamic, *system.kinematic) if step.layout.plain else ()):
+        low, high = -np.inf if c.low is None else c.low, np.inf if c.high is None else c.high
+        farthest = max((poses[:, i].min(), poses[:, i].max()), key=lambda value: max(low - value, value - high))
+        if not low - ROUNDED <= farthest <= high + ROUNDED:
+            text = f"{c.name} goes to {farthest:.4g} {c.unit}".rstrip() + f", and its range is {low:g} to {high:g}"
+            yield Finding("range", text, False, "Limit it in [limits], or widen low and high where it is declared.")
+
+
+def _tension(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
+    """Forces of the constraints that may be strings: distances."""
+    forces = plan.trajectory.multipliers
+    kinds = [isinstance(c, Distance) for c in step.system.constraints for _ in c.labels]
+    if forces is None or forces.shape[1] != len(kinds) or not any(kinds):
+        return
+    low, high = float(forces[:, kinds].min()), float(forces[:, kinds].max())
+    remedy = "Weigh q less or p more, or go slower: a string cannot push."
+    slack = "; below 0 a string would be slack" if low < 0 else ""
+    yield Finding("tension", f"{low:.3g} to {high:.3g} N{slack}", low >= 0, remedy)
+
+
+def _end(step: VariationalStep, plan: Plan, weighed: Array | None) -> Finding:
     """How far the end is from where the task has it, beside the way there."""
     pose, units = step.layout.pose, step.layout.units
     wanted = pose(plan.reference.x)
     off, way = np.abs(pose(plan.trajectory.x[-1]) - wanted[-1]), np.abs(wanted - pose(plan.trajectory.x[0])).max(axis=0)
     size = {unit: max(float(way[i]) for i in range(len(way)) if units[i] == unit) for unit in units[: len(way)]}
     parts = np.array([off[i] / (size[units[i]] or 1.0) for i in range(len(off))])
+    if weighed is not None and np.any(weighed):
+        parts = np.where(weighed, parts, 0.0)
     i = int(parts.argmax())
     text = f"{_shown(off[i], units[i])} from the task ({step.state_names[i]})"
     remedy = "The weights prefer to stay away, or the time is too short: leave out [weights] for natural ones. " + REST
