@@ -24,6 +24,7 @@ from stepmap_hil.wire import dialect
 from tests.hil.rigs import quiet
 from tests.pil.built import KEY, KEY_FILE, OUT, ROOT, alone
 
+FOLDER = OUT / "robots"  # of their own: without a job, commands take what is alone in a build folder
 ROBOTS = ROOT / "tests" / "data" / "robots"  # a package with entry points, as users install one
 ARMED = dialect.value("STEPMAP_STATE_ARMED")
 
@@ -39,8 +40,8 @@ def _installed() -> Iterator[None]:
 def setup(name: str, board: str = "native") -> Setup:
     job = jobs.load(ROBOTS / f"{name}.toml")
     with alone():
-        controller, generated, _ = controller_of(job, OUT)
-        _, built = firmware(job, generated, Choices(board, KEY_FILE), OUT)
+        controller, generated, _ = controller_of(job, FOLDER)
+        _, built = firmware(job, generated, Choices(board, KEY_FILE), FOLDER)
     return Setup(job, controller, built, settings_in(job.root), KEY)
 
 
