@@ -56,6 +56,7 @@ class Ending:
         self._interrupt: weakref.ref[Told] | None = None
         self._timer = hasattr(signal, "setitimer")
         self._waiting: int | None = None  # number of a signal that came at a bad time
+        self._over = False  # the command was told to end and has ended: another signal has nothing left to interrupt
 
     @property
     def told(self) -> bool:
@@ -79,6 +80,7 @@ class Ending:
         try:
             yield
         finally:
+            self._over = self.told
             if self._timer:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -87,7 +89,7 @@ class Ending:
 
     def _heed(self, number: int, frame: FrameType | None) -> None:
         """Interrupts, unless an interrupt is still being dealt with: another one would leave that half done."""
-        if self._settles() and time.monotonic() - self._at < SETTLING:
+        if self._over or (self._settles() and time.monotonic() - self._at < SETTLING):
             return
         if self._timer and _is_bad_time(frame):
             self._waiting = number
