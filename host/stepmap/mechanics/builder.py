@@ -13,6 +13,7 @@ from stepmap.mechanics.bodies import Body, check_body
 from stepmap.mechanics.constraints import Constraint, Distance, PointOnPlane, PointToPoint
 from stepmap.mechanics.forces import Damper, Damping, Drive, Force, Wrench
 from stepmap.mechanics.frames import Frame, motion
+from stepmap.mechanics.gaps import String, contact
 from stepmap.mechanics.potentials import CoordinateSpring, Potential, Spring
 from stepmap.mechanics.quantity import Coordinate, Input, Parameter, Scalar, check_unit, number, scalar
 from stepmap.mechanics.sensors import CoordinateSensor, Marker, Sensor
@@ -150,10 +151,32 @@ class Builder:
     # constraints and sensors ------------------------------------------------------------------------------------
 
     def distance(self, a: Frame, b: Frame, length: Coordinate | Scalar, *, name: str | None = None) -> None:
-        """|a − b| = length: a string or a massless rod; ``length`` a kinematic coordinate or a number."""
-        ends = self._pair(a, b, "distance")
-        label = self._label(name, "distance")
-        self._constraints.append(Distance(label, *ends, self._length(length, f"distance {label!r}", positive=True)))
+        """|a − b| = length: a wire or a massless rod; ``length`` a kinematic coordinate or a number."""
+        self._tie(Distance, a, b, length, name, "distance")
+
+    def string(self, a: Frame, b: Frame, length: Coordinate | Scalar, name: str | None = None) -> None:
+        """|a − b| ≤ length: a string that pulls, or goes slack; ``length`` as of ``distance``."""
+        self._tie(String, a, b, length, name, "string")
+
+    def contact(
+        self,
+        point: Frame,
+        plane: Frame,
+        restitution: float = 0.0,
+        friction: float | None = None,
+        name: str | None = None,
+    ) -> None:
+        """The origin of ``point`` stays where z ≥ 0 in the frame ``plane``, and leaves an impact with ``restitution``
+        times its speed. It slides with ``friction=None`` and sticks with ``math.inf``."""
+        ends = self._pair(point, plane, "contact")
+        self._constraints.append(contact(self._label(name, "contact"), *ends, restitution, friction))
+
+    def _tie(
+        self, kind: type[Distance], a: Frame, b: Frame, length: Coordinate | Scalar, name: str | None, what: str
+    ) -> None:
+        ends = self._pair(a, b, what)
+        label = self._label(name, what)
+        self._constraints.append(kind(label, *ends, self._length(length, f"{what} {label!r}", positive=True)))
 
     def point_on_plane(
         self,

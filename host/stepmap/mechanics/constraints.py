@@ -1,4 +1,4 @@
-"""Holonomic constraints h(q̄) = 0.
+"""Holonomic constraints h(q̄) = 0; gaps.py has those that may open.
 
 ``residual`` is what the step solves, in the smoothest form there is. ``gap`` is the same condition in metres.
 ``pull`` turns the multiplier of ``residual`` into the force [N] that acts along the gap, positive when it pulls.
@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
 import casadi as ca
@@ -16,11 +17,21 @@ from stepmap.mechanics.kinematics import Kinematics
 from stepmap.mechanics.quantity import Coordinate
 
 
+class Row(IntEnum):
+    """What an entry of h has to be; numbers as the C runtime counts them."""
+
+    EQUALITY = 0  # h = 0 at every node
+    GAP = 1  # h ≤ 0
+    TANGENT = 2  # keeps its value while the gap before it is closed
+
+
 class Constraint(Protocol):
     @property
     def name(self) -> str: ...
     @property
     def labels(self) -> tuple[str, ...]: ...
+    @property
+    def rows(self) -> tuple[Row, ...]: ...
     def residual(self, kinematics: Kinematics) -> ca.SX: ...
     def gap(self, kinematics: Kinematics) -> ca.SX: ...
     def pull(self, kinematics: Kinematics) -> ca.SX: ...
@@ -38,6 +49,10 @@ class Distance:
     @property
     def labels(self) -> tuple[str, ...]:
         return (self.name,)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return (Row.EQUALITY,)
 
     def residual(self, kinematics: Kinematics) -> ca.SX:
         return self._square(kinematics) - along(self.length, kinematics) ** 2
@@ -67,6 +82,10 @@ class PointOnPlane:
     def labels(self) -> tuple[str, ...]:
         return (self.name,)
 
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return (Row.EQUALITY,)
+
     def residual(self, kinematics: Kinematics) -> ca.SX:
         normal = kinematics.pose[self.plane.index].rotation @ ca.sparsify(ca.SX(list(self.normal)))
         height = ca.dot(normal, kinematics.position(self.point) - kinematics.position(self.plane))
@@ -90,6 +109,10 @@ class PointToPoint:
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple(f"{self.name}.{axis}" for axis in self.axes)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return (Row.EQUALITY,) * len(self.axes)
 
     def residual(self, kinematics: Kinematics) -> ca.SX:
         gap = kinematics.position(self.b) - kinematics.position(self.a)

@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.bodies import Body, require_possible
-from stepmap.mechanics.constraints import Constraint
+from stepmap.mechanics.constraints import Constraint, Row
 from stepmap.mechanics.expressions import Expressions, express
 from stepmap.mechanics.forces import Force
 from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.gaps import gap_names, require_movable, violations
 from stepmap.mechanics.potentials import Potential
 from stepmap.mechanics.quantity import Coordinate, Input, Parameter, number
 from stepmap.mechanics.sensors import Sensor
@@ -48,6 +49,7 @@ class System:
         self._check_names()
         self._check_bodies()
         self._check_mass_matrix()
+        self._check_gaps()
 
     # names ------------------------------------------------------------------------------------------------------
 
@@ -62,6 +64,16 @@ class System:
     @property
     def constraint_names(self) -> tuple[str, ...]:
         return tuple(label for c in self.constraints for label in c.labels)
+
+    @property
+    def constraint_rows(self) -> tuple[Row, ...]:
+        """What each row is: an equality, a gap that may open, or a tangent of a foot that sticks."""
+        return tuple(row for c in self.constraints for row in c.rows)
+
+    @property
+    def gap_names(self) -> tuple[str, ...]:
+        """The rows of ``constraint_names`` that may open: strings and contacts."""
+        return gap_names(self.constraints)
 
     @property
     def sensor_channels(self) -> tuple[tuple[str, str], ...]:
@@ -147,7 +159,8 @@ class System:
         return tuple(frame.name for frame in self.frames)
 
     def gaps(self, pose: ArrayLike) -> Array:
-        """How far each constraint is from holding [m], in the order of ``constraint_names``."""
+        """How far each constraint is from holding [m], in the order of ``constraint_names``; of a gap, below 0 where it
+        is open."""
         return self._observe("gap", pose)
 
     def gap_velocities(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
@@ -197,7 +210,10 @@ class System:
     def satisfy_constraints(
         self, pose: Mapping[str, float] | ArrayLike, fixed: Sequence[str] = (), *, iterations: int = 50
     ) -> Array:
-        """The nearest q̄ (least squares, Gauss–Newton) on all constraints; ``fixed`` coordinates are kept."""
+        """The nearest q̄ (least squares, Gauss–Newton) on all constraints; ``fixed`` coordinates are kept.
+
+        A gap that is open stays as it is.
+        """
         q = self.configuration(pose)
         names = [c.name for c in self.coordinates]
         for name in fixed:
@@ -206,11 +222,11 @@ class System:
         free = np.array([name not in fixed for name in names])
         residual = np.inf
         for iteration in range(iterations):
-            h = self.residuals(q)
+            h = self._violations(self.residuals(q))
             residual = float(np.abs(h).max(initial=0.0))
             if residual <= 4e-16 * max(1.0, float(np.abs(q).max())) ** 2:
                 return q
-            jacobian = self.residuals_slope(q) * free
+            jacobian = self.residuals_slope(q) * free * (h != 0)[:, None]
             correction = np.linalg.lstsq(jacobian, -h, rcond=None)[0]
             if iteration > 2 and residual < 1e-12 and np.abs(correction).max() < 1e-15 * max(1.0, np.abs(q).max()):
                 return q
@@ -226,16 +242,22 @@ class System:
         )
 
     def require_on_constraints(self, q: Array, tolerance: float = 1e-6) -> None:
-        """Raises ModelError where q̄ is off a constraint by more than ``tolerance`` metres."""
+        """Raises ModelError where q̄ is off a constraint, or beyond a gap, by more than ``tolerance`` metres."""
         if not self.constraints:
             return
-        gaps = self.gaps(q)
+        gaps = self._violations(self.gaps(q))
         worst = int(np.argmax(np.abs(gaps)))
         if not abs(gaps[worst]) <= tolerance:
+            name, is_gap = self.constraint_names[worst], self.constraint_rows[worst] is Row.GAP
+            where = f"beyond gap {name!r}" if is_gap else f"off constraint {name!r}"
             raise ModelError(
-                f"the pose is off constraint {self.constraint_names[worst]!r} by {gaps[worst]:.3g} m; "
-                "put it there with satisfy_constraints(pose, fixed=[...])"
+                f"the pose is {where} by {gaps[worst]:.3g} m; put it there with satisfy_constraints(pose, fixed=[...])"
+                + (" (an open gap is fine)" if is_gap else "")
             )
+
+    def _violations(self, rows: Array) -> Array:
+        """Entries of h, or of the gaps in metres, that do not hold; 0 for the others."""
+        return violations(rows, self.constraint_rows) if self.gap_names else rows
 
     # inside -----------------------------------------------------------------------------------------------------
 
@@ -292,6 +314,12 @@ class System:
             if not mass[0, 0] >= 0:
                 raise ModelError(f"{what}: must not be negative, got {mass[0, 0]}")
             require_possible(inertia, f"inertia of {what}")
+
+    def _check_gaps(self) -> None:
+        if self.gap_names:
+            e = self.expressions
+            slope = ca.jacobian(e.residual, e.q[: len(self.dynamic)])
+            require_movable(self.constraint_names, self.constraint_rows, slope)
 
     def _check_mass_matrix(self) -> None:
         """Some random pose must have a positive definite mass matrix, else a coordinate has no inertia."""

@@ -42,6 +42,11 @@ def discretize(system: System, dt: float, *, forces: Forces = "held") -> Variati
     ``forces``: "held", half of a force's impulse at each end of the step, as motors give it; or "left", all of it at
     the step's begin, as in the papers.
     """
+    if isinstance(system, System) and system.gap_names:
+        raise ModelError(
+            f"system {system.name!r} has gaps ({', '.join(system.gap_names)}), which the midpoint step cannot open; "
+            "use b.distance or b.point_on_plane for what never opens"
+        )
     return cast(VariationalStep, make(MIDPOINT, system, dt, forces=forces))
 
 
