@@ -117,6 +117,76 @@ def test_a_second_signal_does_not_disturb_the_way_out() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "settled\ntold\n", "")
 
 
+AT_EVERY_INSTRUCTION = """
+import io, signal, sys
+from contextlib import redirect_stderr
+import typer
+from stepmap.cli import root, signals
+
+def leave(number, frame):
+    print("error: terminated", file=sys.stderr)
+    raise SystemExit(1)
+
+def trace(frame, event, argument):
+    global passed
+    if frame.f_code.co_filename not in WATCHED:
+        return None
+    frame.f_trace_opcodes = True
+    if event == "opcode":
+        passed += 1
+        if passed == at:
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGTERM)
+    return trace
+
+app = typer.Typer(cls=root.Root)
+
+@app.callback()
+def options():
+    pass
+
+@app.command()
+def work():
+    frame = sys._getframe()
+    sys.settrace(trace)
+    while frame := frame.f_back:
+        if frame.f_code.co_filename in WATCHED:
+            frame.f_trace, frame.f_trace_opcodes = trace, True
+    if sys.argv[1] == "told":
+        signal.raise_signal(signal.SIGTERM)
+
+WATCHED = (root.__file__, signals.__file__)
+signals._leave = leave  # ends an attempt and not the process
+command = typer.main.get_command(app)
+at = passed = 0
+while passed == at:
+    at, passed = at + 1, 0
+    for number in signals.ENDINGS:
+        signal.signal(number, leave)
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            command.main(["work"])
+    except SystemExit as end:
+        print(end.code, said.getvalue().strip())
+    finally:
+        sys.settrace(None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "ends", "least"),
+    [("told", {"1 error: terminated"}, 200), ("done", {"0", "1 error: terminated"}, 50)],
+)
+def test_a_signal_at_any_instruction_of_the_way_out(ending: str, ends: set[str], least: int) -> None:
+    """The command was told to end, or has done its work: the signal comes once after each instruction until it ends."""
+    done = run_python(AT_EVERY_INSTRUCTION, ending)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = [line.strip() for line in done.stdout.splitlines()]
+    assert set(said) == ends
+    assert len(said) > least
+
+
 ALARM_OF_SOMEBODY_ELSE = """
 import signal
 from stepmap.cli.signals import Ending

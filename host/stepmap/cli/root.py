@@ -30,6 +30,7 @@ class Root(TyperGroup):
     """Commands of stepmap itself come first; entry points of the group ``stepmap.commands`` add more."""
 
     _ending = Ending()
+    _has_said_why = False
 
     # Contexts and commands are Any: typer carries its own copy of click, or not, depending on its version.
 
@@ -64,8 +65,15 @@ class Root(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _complain(self._ending.word)
+            self._say_why()
             raise typer.Exit(FAILED) from None
+
+    def _say_why(self) -> None:
+        """By which signal a command was ended, once, to a terminal that may be gone."""
+        if not self._has_said_why:
+            self._has_said_why = True
+            with suppress(OSError):
+                complain(self._ending.word)
 
     def main(
         self,
@@ -79,20 +87,21 @@ class Root(TyperGroup):
         run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
         if not standalone_mode:
             return run()
-        self._ending = Ending()
-        with warnings.catch_warnings(), self._ending.heeded():
-            warnings.showwarning = _WarnOnce()
-            try:
-                result = run()
-            except KeyboardInterrupt:
-                result = INTERRUPTED
-            except Exception as error:
-                if not self._ending.told or _foreseen(error):
-                    sys.exit(explain(error))
-                result = INTERRUPTED  # what fails on the way out, such as a terminal that is gone
-            if result == INTERRUPTED:  # before a command had begun, or after it could say so
-                _complain(self._ending.word)
-                result = FAILED
+        self._ending, self._has_said_why = Ending(), False
+        try:
+            with warnings.catch_warnings(), self._ending.heeded():
+                warnings.showwarning = _WarnOnce()
+                try:
+                    result = run()
+                except Exception as error:
+                    if not self._ending.told or _foreseen(error):
+                        sys.exit(explain(error))
+                    result = INTERRUPTED  # what fails on the way out, such as a terminal that is gone
+        except KeyboardInterrupt:  # out here, as one may come between the end of a command and that of its handlers
+            result = INTERRUPTED
+        if result == INTERRUPTED:  # before a command had begun, or after it could say so
+            self._say_why()
+            result = FAILED
         # With -m CPython ends by the signal where Ctrl-C came while code made from a string ran, as in many an import,
         # caught or not; code from another string makes it forget that.
         exec("")
@@ -124,12 +133,6 @@ def explain(error: Exception) -> int:
 def _foreseen(error: Exception) -> bool:
     """Whether an error is one of a command, and not of the system around it."""
     return isinstance(error, StepmapError | typer.Abort) or hasattr(error, "format_message")
-
-
-def _complain(text: str) -> None:
-    """To a terminal that may be gone."""
-    with suppress(OSError):
-        complain(text)
 
 
 class _WarnOnce:

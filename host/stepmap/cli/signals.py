@@ -56,7 +56,7 @@ class Ending:
         self._interrupt: weakref.ref[Told] | None = None
         self._timer = hasattr(signal, "setitimer")
         self._waiting: int | None = None  # number of a signal that came at a bad time
-        self._over = False  # the command was told to end and has ended: another signal has nothing left to interrupt
+        self._over = False  # the block has ended: a signal has nothing left to interrupt
 
     @property
     def told(self) -> bool:
@@ -80,7 +80,7 @@ class Ending:
         try:
             yield
         finally:
-            self._over = self.told
+            self._over = True
             if self._timer:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
