@@ -30,7 +30,7 @@ from stepmap_codegen.lower.controller import Plant, lower
 from stepmap_codegen.lower.hold import hold_rows
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, encode
-from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.model.program import BlockRole, Program, Role
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import assign
@@ -264,6 +264,9 @@ def within_limits(program: Program, formats: Formats) -> Program:
     blocks = []
     for block, bits in zip(program.blocks, formats.blocks, strict=True):
         operations = list(block.operations)
+        if block.role is not BlockRole.STATE_FEEDBACK:  # smallest and largest numbers of others are no limits
+            blocks.append(block)
+            continue
         for i, operation in enumerate(block.operations):
             if operation.code in (ca.OP_FMIN, ca.OP_FMAX):
                 inward = math.floor if operation.code == ca.OP_FMIN else math.ceil
@@ -319,6 +322,7 @@ def model_digest(program: Program, formats: Formats | None, scalar: Scalar, star
                 [(op.code, op.arguments, op.constant.hex(), op.field) for op in block.operations],
                 [(store.field, store.operation) for store in block.stores],
                 None if block.guard is None else (block.guard.after, block.guard.small, block.guard.large),
+                *([block.chain] if block.chain else []),
             )
             for block in program.blocks
         ],

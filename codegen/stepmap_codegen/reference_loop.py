@@ -24,7 +24,7 @@ class ReferenceLoop:
         start = encode(controller.output.start, self.formats.fields, 32)
         self.machine = SingleRunMachine(self.program, self.formats, start)
         self.feedback = self.program.block_of(BlockRole.STATE_FEEDBACK)
-        self.predict = self.program.block_of(BlockRole.PREDICT)
+        self.predict = self.program.blocks_of(BlockRole.PREDICT)
         self.channels, self.commands = self.program.of(Role.MEASUREMENT), self.program.of(Role.COMMAND)
         self.states, self.schedule = self.program.of(Role.STATE), self.program.of(Role.SCHEDULE)
         self.low = [self._raw(i, self.program.fields[i].low) for i in self.commands]
@@ -102,7 +102,8 @@ class ReferenceLoop:
 
     def _predict(self, command: Sequence[int]) -> None:
         self._load(self.commands, command)
-        self.machine.run(self.predict)
+        for number in self.predict:
+            self.machine.run(number)
 
     def _load(self, fields: Sequence[int], raw: Sequence[int]) -> None:
         """Sets fields; more raw values than there are fields are ignored."""

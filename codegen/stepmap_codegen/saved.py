@@ -31,7 +31,7 @@ from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.signals import Signal
 
 FILE = "controller.npz"
-FORMAT = "stepmap-saved-controller-4"
+FORMAT = "stepmap-saved-controller-5"
 ARRAYS = ("gains", "start", "measurements", "row", "variances")
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
@@ -120,6 +120,7 @@ def _program(program: Program) -> dict[str, Any]:
                 "summary": block.summary,
                 "operations": [[op.code, op.arguments, op.constant, op.field] for op in block.operations],
                 "stores": [[store.field, store.operation] for store in block.stores],
+                "chain": block.chain,
                 "guard": None if block.guard is None else asdict(block.guard),
             }
             for block in program.blocks
@@ -147,7 +148,7 @@ def _block(entry: Mapping[str, Any]) -> Block:
     stores = tuple(Store(field, operation) for field, operation in entry["stores"])
     guard = None if entry["guard"] is None else Guard(**entry["guard"])
     role = BlockRole(entry["role"])
-    return Block(entry["name"], role, entry["summary"], operations, stores, guard, entry["channel"])
+    return Block(entry["name"], role, entry["summary"], operations, stores, guard, entry["channel"], entry["chain"])
 
 
 def _read_formats(document: Mapping[str, Any] | None) -> Formats | None:

@@ -22,11 +22,12 @@ static int32_t shifted(int32_t v, int right, uint32_t *overflows) {
 int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32_t *constants, int32_t *work,
                 uint32_t *overflows) {
   const int32_t *const places[3] = {work, fields, constants};
+  int held = 0; /* whether a <= b in the last test */
   for (const sm_row *row = rows; row < rows + count; row++) {
     int32_t a = places[row->a >> PLACE_BITS][row->a & INDEX_MASK];
     int32_t b = places[row->b >> PLACE_BITS][row->b & INDEX_MASK];
     const int amount = row->amount;
-    if (row->op <= SM_ROW_MAX || row->op == SM_ROW_GUARD) {
+    if (row->op <= SM_ROW_MAX || row->op >= SM_ROW_GUARD) {
       a = shifted(a, amount & SHIFT_MASK, overflows);
       b = shifted(b, (amount >> SHIFT_BITS) & SHIFT_MASK, overflows);
     }
@@ -85,6 +86,12 @@ int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32
         return 0;
       }
       continue;
+    case SM_ROW_TEST:
+      held = a <= b;
+      continue;
+    case SM_ROW_PICK:
+      v = held ? a : b;
+      break;
     }
     if (row->to & TO_FIELD) {
       fields[row->to & INDEX_MASK] = v;

@@ -32,8 +32,10 @@ typedef enum {
   SM_ROW_COS,
   SM_ROW_ABS,
   SM_ROW_SIGN,
-  SM_ROW_MOVE, /* shifts right, or left by a negative amount */
-  SM_ROW_GUARD /* ends the run where a > b */
+  SM_ROW_MOVE,  /* shifts right, or left by a negative amount */
+  SM_ROW_GUARD, /* ends the run where a > b */
+  SM_ROW_TEST,  /* remembers whether a <= b */
+  SM_ROW_PICK   /* a where the last test held, else b */
 } sm_row_op;
 
 /* Runs `count` rows. Returns 1 when all were run, 0 where a guard ended them early. Adds number-format overflows to

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import casadi as ca
@@ -13,12 +14,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from stepmap.arrays import Array
+from stepmap.errors import ModelError
 from stepmap_codegen import FloatMachine, Form, Formats, IntegerMachine, Program, Scalar, decode, encode
 from stepmap_codegen.model.float_machine import FLOAT
 from stepmap_codegen.model.formats import BlockFormats, power_of_two
 from stepmap_codegen.model.integer_single import SingleRunMachine
-from stepmap_codegen.model.integers import Flags, Ints, limit
-from stepmap_codegen.model.program import Block, BlockRole, Guard, Operation, Store
+from stepmap_codegen.model.integers import Flags, Ints
+from stepmap_codegen.model.program import SELECT, Block, BlockRole, Guard, Operation, Store
+from tests.sil import programs
 from tests.sil.programs import FIELDS, Compiled, compiled, random_formats, random_program
 
 VECTORS = 40
@@ -115,37 +118,122 @@ def test_what_was_read_stays_what_it_was() -> None:
     assert [int(value[0]) for value in values] == [1 << 20, 3 << 20]
 
 
+# Chains ---------------------------------------------------------------------------------------------------------------
+
+
+def alternatives(guarded: bool) -> Program:
+    """x ≤ 1: doubled; else x ≤ 3: becomes −½, where the first guard would hold; else becomes 9."""
+
+    def block(name: str, limit: float, becomes: float | None) -> Block:
+        lines = [load(0), Operation(ca.OP_CONST, constant=limit)]
+        lines.append(Operation(ca.OP_TWICE, (0,)) if becomes is None else Operation(ca.OP_CONST, constant=becomes))
+        if name == "last" and not guarded:
+            return Block(name, BlockRole.PREDICT, "else", (lines[2],), (Store(0, 0),), chain="predict")
+        guard = Guard(1, 0, 1)
+        return Block(name, BlockRole.PREDICT, "one of three", tuple(lines), (Store(0, 2),), guard, chain="predict")
+
+    small = Operation(ca.OP_CONST, constant=0.5)
+    update = Block("update_a", BlockRole.UPDATE, "sets a field", (small,), (Store(1, 0),), channel=0)
+    feedback = Block("state_feedback", BlockRole.STATE_FEEDBACK, "sets a field", (small,), (Store(2, 0),))
+    chain = (block("first", 1.0, None), block("second", 3.0, -0.5), block("last", 4.0, 9.0))
+    return Program("alternatives", 0.01, FIELDS, (update, feedback, *chain))
+
+
+CASES = {0.75: (1.5, 0), 2.0: (-0.5, 1), 3.5: (9.0, 2), 5.0: (9.0, 2)}  # x before: x after, and which block stores
+
+
+@pytest.mark.parametrize("guarded", [False, True], ids=["else", "guarded"])
+def test_of_a_chain_one_block_stores(guarded: bool, tmp_path: Path) -> None:
+    """In both machines on arrays, in that of a single run and in C of every kind; a second time as the first."""
+    program = alternatives(guarded)
+    formats = Formats(32, (20,) * len(FIELDS), tuple(_small(block) for block in program.blocks))
+    fields = np.zeros((len(FIELDS), len(CASES)))
+    fields[0] = list(CASES)
+    expected = [x if guarded and x > 4 else after for x, (after, _) in CASES.items()]
+    chosen = [-1 if guarded and x > 4 else number for x, (_, number) in CASES.items()]
+    raw = encode(fields, formats.fields, 32)
+    alone = [SingleRunMachine(program, formats, column) for column in raw.T]
+    floats, integers = FloatMachine(program, fields), IntegerMachine(program, formats, raw)
+    for machine, before in ((floats, fields), (integers, raw)):
+        for _ in range(2):
+            machine.fields[0] = before[0]
+            held = np.array([machine.run(number) for number in program.chains["predict"]])
+        assert [list(np.flatnonzero(column)) for column in held.T] == [[k] if k >= 0 else [] for k in chosen]
+    np.testing.assert_array_equal(floats.fields[0], expected)
+    np.testing.assert_array_equal(decode(integers.fields, formats.fields)[0], expected)
+    for machine, after in zip(alone, expected, strict=True):
+        for number in program.chains["predict"]:
+            machine.run(number)
+        assert machine.fields[0] == after * 2.0**20
+    for form in ("straight", "rows", "float32", "float64"):
+        fixed = form in ("straight", "rows")
+        scalar, how = (Scalar.FIXED32, Form(form)) if fixed else (Scalar(form), Form.STRAIGHT)
+        c = compiled(program, formats if fixed else None, scalar, how, tmp_path / form)
+        after, taken, _ = c.run(program.blocks[-1], raw if fixed else fields, chain=True)
+        np.testing.assert_array_equal(decode(after, formats.fields)[0] if fixed else after[0], expected)
+        np.testing.assert_array_equal(taken, [k >= 0 for k in chosen])
+
+
+def _small(block: Block) -> BlockFormats:
+    return BlockFormats(tuple(19 if line.code == ca.OP_TWICE else 20 for line in block.operations))
+
+
+def test_ranges_of_a_chain_are_of_the_blocks_that_run() -> None:
+    """Where an earlier block was taken, nothing of a later one counts, whatever its lines would be."""
+    fields = np.zeros((len(FIELDS), 2))
+    fields[0] = 0.75, 2.0
+    machine = FloatMachine(alternatives(guarded=False), fields)
+    for number in range(len(machine.program.blocks)):
+        machine.run(number)
+    seen = machine.magnitudes().seen
+    np.testing.assert_array_equal(seen[2], [2.0, 1.0, 1.5])
+    np.testing.assert_array_equal(seen[3], [2.0, 3.0, 0.5])
+    np.testing.assert_array_equal(seen[4], [0.0])
+
+
+BROKEN = [
+    (lambda b: (b[2], b[0], b[3], b[1], b[4]), "must follow each other"),
+    (lambda b: (*b[:2], replace(b[2], guard=None), *b[3:]), "'first' has no guard"),
+    (lambda b: (*b, replace(b[0], name="predict")), "a block has the same name"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), BROKEN)
+def test_a_chain_that_cannot_be_is_refused(change: Callable[..., tuple[Block, ...]], why: str) -> None:
+    made = alternatives(guarded=False)
+    with pytest.raises(ModelError, match=f"chain 'predict': .*{why}"):
+        replace(made, blocks=change(made.blocks))
+
+
 # Random programs ------------------------------------------------------------------------------------------------------
 
 
 def vectors(formats: Formats, samples: Array, seed: int) -> Ints:
-    """Fields near the samples, and anywhere in their words, the ends included."""
-    rng = np.random.default_rng(seed)
-    chosen = samples[:, rng.integers(samples.shape[1], size=VECTORS)] * rng.uniform(0.5, 1.0, (len(samples), VECTORS))
-    near = encode(chosen, formats.fields, formats.word)
-    top = limit(formats.word)
-    anywhere = rng.integers(-top - 1, top + 1, size=near.shape)
-    ends = rng.choice([-top - 1, -top, -1, 0, 1, top], size=near.shape)
-    kind = np.arange(VECTORS) % 4
-    return np.where(kind < 2, near, np.where(kind == 2, anywhere, np.where(rng.random(near.shape) < 0.5, ends, near)))
+    return programs.vectors(formats, samples, seed, VECTORS)
 
 
 @settings(max_examples=3, phases=DRAW)
 @given(seeds=seeds, word=st.sampled_from([32, 32, 24, 16]))
 def test_integers_are_the_same_in_the_model_and_in_c(seeds: Sequence[int], word: int) -> None:
-    """After each of 24 blocks in turn: fields, guards and saturations; as straight-line code and as tables."""
+    """After each of 24 blocks and of their chains: fields, guards, saturations; as straight-line code and tables."""
     program, samples = random_program(seeds)
     formats = random_formats(program, samples, word, seeds[0])
     forms = [Form.STRAIGHT, Form.ROWS] if word == 32 else [Form.STRAIGHT]
     with tempfile.TemporaryDirectory(prefix="stepmap-programs-") as name:
         built = [compiled(program, formats, Scalar.FIXED32, form, Path(name) / form.value) for form in forms]
-        model = IntegerMachine(program, formats, vectors(formats, samples, seeds[1]))
+        model = IntegerMachine(_unchained(program), formats, vectors(formats, samples, seeds[1]))
         for number, block in enumerate(program.blocks):
             before = model.fields.copy()
             lost = model.saturations.copy()
             held = model.run(number)
             for c in built:
-                _same(program, block, c, before, (model.fields, held, model.saturations - lost))
+                _same(program, block, c.run(block, before), (model.fields, held, model.saturations - lost))
+        for numbers in program.chains.values():
+            last, before = program.blocks[numbers[-1]], vectors(formats, samples, seeds[numbers[0]])
+            chained = IntegerMachine(program, formats, before)
+            taken = np.any([chained.run(i) for i in numbers], axis=0)
+            for c in built:
+                _same(program, last, c.run(last, before, chain=True), (chained.fields, taken, chained.saturations))
         _same_measured(program, formats, built, vectors(formats, samples, seeds[2]))
 
 
@@ -167,8 +255,13 @@ def test_one_run_is_the_same_on_plain_integers(seeds: Sequence[int], word: int) 
         assert [machine.saturations for machine in alone] == many.saturations.tolist(), _listing(program, block)
 
 
-def _same(program: Program, block: Block, c: Compiled, before: Ints, expected: tuple[Ints, Flags, Ints]) -> None:
-    for what, found, wanted in zip(("fields", "guard", "saturations"), c.run(block, before), expected, strict=True):
+def _unchained(program: Program) -> Program:
+    """The same blocks, each for itself."""
+    return replace(program, blocks=tuple(replace(block, chain="") for block in program.blocks))
+
+
+def _same(program: Program, block: Block, result: Sequence[Array], expected: tuple[Ints, Flags, Ints]) -> None:
+    for what, found, wanted in zip(("fields", "guard", "saturations"), result, expected, strict=True):
         np.testing.assert_array_equal(found, wanted, err_msg=f"{what} after {_listing(program, block)}")
 
 
@@ -190,6 +283,7 @@ def _same_measured(program: Program, formats: Formats, built: Sequence[Compiled]
 def test_integers_are_the_floats_within_rounding(seeds: Sequence[int], word: int) -> None:
     """Where nothing saturates, no field is further from float64 than the rounding of every line allows."""
     program, samples = random_program(seeds)
+    program = _unchained(program)  # a comparison that rounding turns would put machines into different blocks
     formats = random_formats(program, samples, word, seeds[0])
     model = IntegerMachine(program, formats, vectors(formats, samples, seeds[1]))
     compared = 0
@@ -221,6 +315,7 @@ def test_integers_are_the_floats_within_rounding(seeds: Sequence[int], word: int
 @given(seeds=seeds, scalar=st.sampled_from([Scalar.FLOAT32, Scalar.FLOAT64]))
 def test_floating_point_in_c_is_the_float_machine(seeds: Sequence[int], scalar: Scalar) -> None:
     program, samples = random_program(seeds)
+    program = _unchained(program)
     unit = 2.0**-22 if scalar is Scalar.FLOAT32 else 2.0**-50
     fields = samples.astype(np.float32).astype(float)  # the same numbers in both
     with tempfile.TemporaryDirectory(prefix="stepmap-programs-") as name:
@@ -252,6 +347,7 @@ def test_random_programs_have_everything() -> None:
         model = IntegerMachine(program, formats, vectors(formats, samples, k))
         for number, block in enumerate(program.blocks):
             found |= {line.code for line in block.operations}
+            found |= {"chain"} if block.chain else set()
             found |= {"guard holds" if held else "guard does not hold" for held in model.run(number) if block.guard}
             plain = {i: line.field for i, line in enumerate(block.operations) if line.code == ca.OP_INPUT}
             moved = {(plain[store.operation], store.field) for store in block.stores if store.operation in plain}
@@ -262,7 +358,7 @@ def test_random_programs_have_everything() -> None:
             }
         found |= {"saturation" for lost in model.saturations if lost}
     wanted = {*FLOAT, ca.OP_INPUT, ca.OP_CONST}
-    assert found >= {*wanted, "guard holds", "guard does not hold", "exchange", "alias", "saturation"}
+    assert found >= {*wanted, "guard holds", "guard does not hold", "exchange", "alias", "saturation", "chain"}
 
 
 # How far rounding may go ----------------------------------------------------------------------------------------------
@@ -284,6 +380,12 @@ def rounding(block: Block, values: Array, unit: Array) -> Array:
             continue
         a = [values[k] for k in line.arguments]
         e = [errors[k] for k in line.arguments]
+        if line.code == SELECT:  # both sides are compared at the coarser of their units
+            common = np.maximum(*(unit[k] for k in line.arguments[:2]))
+            with np.errstate(invalid="ignore"):  # two infinities
+                sure = np.abs(a[0] - a[1]) > e[0] + e[1] + common
+            errors[i] = np.where(sure, np.maximum(e[2], e[3]), np.inf) + unit[i]
+            continue
         errors[i] = _propagated(line.code, v, a, e) + unit[i] + 2.0**-48 * np.abs(v)
     return errors
 

@@ -12,13 +12,14 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap_codegen import FloatMachine, Form, Formats, Program, Role, Scalar
+from stepmap_codegen import FloatMachine, Form, Formats, Program, Role, Scalar, encode
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.emit.header import emit_header
 from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.model.float_machine import FLOAT, float_rule
-from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Operation, Store
+from stepmap_codegen.model.integers import Ints, limit
+from stepmap_codegen.model.program import SELECT, Block, BlockRole, Field, Guard, Operation, Store
 from stepmap_codegen.precision.assign import assign
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
 from tests.sil.controllers import CORE, STRICT, TRAP
@@ -38,6 +39,7 @@ NAMED = {
     "state_feedback": BlockRole.STATE_FEEDBACK,
     "predict": BlockRole.PREDICT,
 }  # that a controller must have
+CHAINED = 0.6  # of the blocks that a controller need not have, about as many are in chains
 BINARY = (ca.OP_ADD, ca.OP_SUB, ca.OP_MUL, ca.OP_FMIN, ca.OP_FMAX)
 LARGEST = 1e6  # of a line in the samples
 SAMPLES = 48
@@ -48,13 +50,31 @@ NumberTypes = {Scalar.FIXED32: np.int32, Scalar.FLOAT32: np.float32, Scalar.FLOA
 
 
 def random_program(seeds: Sequence[int]) -> tuple[Program, Array]:
-    """A program of one block a seed, and fields at which every line of it is finite and not too large."""
+    """A program of one block a seed, some of them in chains, and fields at which every line of it is finite."""
     rng = np.random.default_rng(seeds)
     sizes = 10.0 ** rng.uniform(-2, 2, (len(FIELDS), 1))
     samples = sizes * rng.uniform(-1, 1, (len(FIELDS), SAMPLES))
     names = [*NAMED, *(f"block_{k}" for k in range(len(seeds)))]
-    blocks = [_Drawing(np.random.default_rng(seed), samples).block(names[k]) for k, seed in enumerate(seeds)]
+    chains = _random_chains(rng, len(seeds))
+    blocks = []
+    for k, seed in enumerate(seeds):
+        chain = chains[k]
+        open_ended = k + 1 < len(seeds) and chains[k + 1] == chain
+        block = _Drawing(np.random.default_rng(seed), samples).block(names[k], guarded=bool(chain) and open_ended)
+        blocks.append(replace(block, chain=chain))
     return Program("random", 0.01, FIELDS, tuple(blocks)), samples
+
+
+def _random_chains(rng: np.random.Generator, count: int) -> list[str]:
+    """The chain of each block: none, or one of two or three that follow each other."""
+    chains = [""] * count
+    k = len(NAMED)
+    while k < count:
+        length = int(rng.integers(2, 4)) if rng.random() < CHAINED else 1
+        if length > 1:
+            chains[k : k + length] = [f"chain_{k}"] * len(chains[k : k + length])
+        k += length
+    return chains
 
 
 class _Drawing:
@@ -65,14 +85,14 @@ class _Drawing:
         self.operations: list[Operation] = []
         self.values: list[Array] = []
 
-    def block(self, name: str) -> Block:
+    def block(self, name: str, *, guarded: bool) -> Block:
         for field in self.rng.permutation(len(FIELDS))[: self.rng.integers(2, 7)]:
             self._add(Operation(ca.OP_INPUT, field=int(field)))
         for _ in range(self.rng.integers(1, 3)):
             self._add(Operation(ca.OP_CONST, constant=self._constant()))
         for _ in range(self.rng.integers(0, 13)):
             self._operation()
-        guard = self._guard() if self.rng.random() < 0.4 else None
+        guard = self._guard() if self.rng.random() < 0.4 or guarded else None
         count = int(self.rng.integers(1, 6))
         targets = self.rng.permutation(len(FIELDS))[:count]
         if self.rng.random() < 0.5:  # fields that are read, so that some are exchanged
@@ -91,9 +111,9 @@ class _Drawing:
     def _operation(self) -> None:
         for _ in range(8):  # where one is not defined at the samples, another
             code = int(self.rng.choice(list(FLOAT)))
-            count = 2 if code in BINARY else 1
+            count = 4 if code == SELECT else 2 if code in BINARY else 1
             arguments = tuple(int(a) for a in self.rng.integers(len(self.operations), size=count))
-            if count == 2 and self.rng.random() < 0.2:
+            if count == 2 and self.rng.random() < 0.3:
                 constants = [i for i, line in enumerate(self.operations) if line.code == ca.OP_CONST]
                 arguments = (int(self.rng.choice(constants)), arguments[1])
             if self._add(Operation(code, arguments)):
@@ -138,6 +158,18 @@ def _without_dead_lines(block: Block) -> Block:
     return replace(block, operations=tuple(lines), stores=stores, guard=guard)
 
 
+def vectors(formats: Formats, samples: Array, seed: int, count: int) -> Ints:
+    """Fields near the samples, and anywhere in their words, the ends included."""
+    rng = np.random.default_rng(seed)
+    chosen = samples[:, rng.integers(samples.shape[1], size=count)] * rng.uniform(0.5, 1.0, (len(samples), count))
+    near = encode(chosen, formats.fields, formats.word)
+    top = limit(formats.word)
+    anywhere = rng.integers(-top - 1, top + 1, size=near.shape)
+    ends = rng.choice([-top - 1, -top, -1, 0, 1, top], size=near.shape)
+    kind = np.arange(count) % 4
+    return np.where(kind < 2, near, np.where(kind == 2, anywhere, np.where(rng.random(near.shape) < 0.5, ends, near)))
+
+
 def random_formats(program: Program, samples: Array, word: int, seed: int) -> Formats:
     """Formats by the rules of controllers; some lines hold less than they become, some far more."""
     rng = np.random.default_rng(seed)
@@ -166,14 +198,19 @@ class Compiled:
     program: Program
     scalar: Scalar
 
-    def run(self, block: Block, fields: Array, valid: int | None = None) -> tuple[Array, Array, Array]:
-        """(fields, guards, saturations) after the block, or after sm_update where ``valid`` is given."""
+    def run(
+        self, block: Block, fields: Array, valid: int | None = None, chain: bool = False
+    ) -> tuple[Array, Array, Array]:
+        """(fields, guards, saturations) after a block, its whole chain, or sm_update where ``valid`` is given.
+
+        Of a chain, ``block`` is the last: whether anything was stored is known where that has a guard.
+        """
         kind = NumberTypes[self.scalar]
         order = field_order(self.program)
         record = np.dtype([("all", kind, (len(order),)), ("overflows", "<u4")], align=True)
         memory = np.zeros(fields.shape[1], record)
         memory["all"] = fields[order].T
-        function = getattr(self.library, f"sm_{block.name}" if valid is None else "sm_update")
+        function = getattr(self.library, f"sm_{block.chain if chain else block.name}" if valid is None else "sm_update")
         more = () if valid is None else (ctypes.c_uint32(valid),)
         base = memory.ctypes.data
         held = [function(ctypes.c_void_p(base + k * record.itemsize), *more) for k in range(len(memory))]
@@ -183,15 +220,20 @@ class Compiled:
         return after, guards, memory["overflows"].astype(np.int64)
 
 
-def compiled(program: Program, formats: Formats | None, scalar: Scalar, form: Form, folder: Path) -> Compiled:
-    """Compiled with every warning an error and undefined behaviour trapped."""
+def written(program: Program, formats: Formats | None, scalar: Scalar, form: Form, folder: Path) -> list[Path]:
+    """The C of a program in a folder; all sources that it is compiled from."""
     folder.mkdir(parents=True, exist_ok=True)
     zeros = np.zeros(len(program.fields))
     test = SelfTest(np.zeros(1), np.zeros(1), None)
     output = Output(scalar, form, "0" * 16, zeros, test, [], np.ones(1))
     (folder / "controller.h").write_text(emit_header(program, formats, output))
     (folder / "controller.c").write_text(emit_source(program, formats, output))
-    sources = [folder / "controller.c", *(CORE / f"{name}.c" for name in ("sm_fixed", "sm_rows", "sm_schedule"))]
+    return [folder / "controller.c", *(CORE / f"{name}.c" for name in ("sm_fixed", "sm_rows", "sm_schedule"))]
+
+
+def compiled(program: Program, formats: Formats | None, scalar: Scalar, form: Form, folder: Path) -> Compiled:
+    """Compiled with every warning an error and undefined behaviour trapped."""
+    sources = written(program, formats, scalar, form, folder)
     made = folder / "controller.so"
     flags = [*STRICT, *TRAP, "-O1", "-ffp-contract=off", "-shared", "-fPIC", f"-I{CORE}", f"-I{folder}"]
     subprocess.run(["gcc", *flags, "-o", made, *sources, "-lm"], check=True)

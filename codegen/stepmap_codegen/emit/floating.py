@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi as ca
 
 from stepmap_codegen.emit.c_text import float_literal, member
-from stepmap_codegen.model.program import Block, Program
+from stepmap_codegen.model.program import SELECT, Block, Program
 from stepmap_codegen.model.scalar import Scalar
 
 FLOAT_CALLS = {ca.OP_SIN: "sin", ca.OP_COS: "cos", ca.OP_SQRT: "sqrt", ca.OP_FABS: "fabs"}
@@ -59,6 +59,7 @@ class FloatWriter:
             ca.OP_INV: f"{one} / {{0}}",
             ca.OP_FMIN: "{0} < {1} ? {0} : {1}",
             ca.OP_FMAX: "{0} > {1} ? {0} : {1}",
+            SELECT: "{0} <= {1} ? {2} : {3}",
             ca.OP_SIGN: f"({{0}} > {zero} ? {one} : {{0}} < {zero} ? -{one} : {zero})",
         }[operation.code]
         return pattern.format(*a)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepmap_codegen.emit.c_text import GROUPS, joined, scaled
 from stepmap_codegen.emit.output import Output
 from stepmap_codegen.model.formats import Formats
-from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.model.program import Block, Program, Role
 from stepmap_codegen.model.scalar import Scalar
 
 OPEN_C = ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
@@ -44,7 +44,7 @@ def emit_header(program: Program, formats: Formats | None, output: Output) -> st
 
 def _prefixed(program: Program) -> list[str]:
     """Other names of all functions, where a program has several controllers."""
-    names = ["start", "update", "self_test", *(block.name for block in program.blocks)]
+    names = ["start", "update", "self_test", *(block.name for block in program.blocks), *program.chains]
     return [
         "#ifdef SM_PREFIX /* in place of sm_, for programs with several controllers: -DSM_PREFIX=arm_ */",
         *("#define SM_JOIN_(a, b) a##b", "#define SM_JOIN(a, b) SM_JOIN_(a, b)"),
@@ -104,9 +104,17 @@ def _prototypes(program: Program) -> list[str]:
     ]
     for block in program.blocks:
         result = "int" if block.guard else "void"
-        out.append(f"/* {block.summary[0].upper()}{block.summary[1:]}{GATED if block.guard else '.'} */")
+        out.append(f"/* {block.summary[0].upper()}{block.summary[1:]}{_outcome(block)} */")
         out += [f"{result} sm_{block.name}(sm_controller *c);", ""]
+    for name, numbers in program.chains.items():
+        names = [program.blocks[i].name for i in numbers]
+        out.append(f"/* The first of {', '.join(names)} whose guard holds; no other of them stores anything. */")
+        out += [f"{'void' if program.blocks[numbers[-1]].guard is None else 'int'} sm_{name}(sm_controller *c);", ""]
     return out[:-1]
 
 
-GATED = "; 1 if accepted, 0 if rejected by the gate."
+def _outcome(block: Block) -> str:
+    """What a block returns, for its comment."""
+    if block.guard is None:
+        return "."
+    return "; 1 if its guard holds, else 0." if block.chain else "; 1 if accepted, 0 if rejected by the gate."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepmap_codegen.emit.c_text import field_order, literal, wrapped
-from stepmap_codegen.model.instructions import Kind, Op, Operand, Selected, constants, slots
+from stepmap_codegen.model.instructions import SILENT, Kind, Op, Operand, Selected, constants, slots
 from stepmap_codegen.model.program import Block, Program
 
-SHIFTED = {Op.ADD, Op.SUB, Op.ADD_FAST, Op.SUB_FAST, Op.MIN, Op.MAX, Op.GUARD}
+SHIFTED = {Op.ADD, Op.SUB, Op.ADD_FAST, Op.SUB_FAST, Op.MIN, Op.MAX, Op.GUARD, Op.TEST, Op.PICK}
 
 
 class RowsWriter:
@@ -46,7 +46,7 @@ class RowsWriter:
         where, spare = slots(selected)
         rows = []
         for made in selected.instructions:
-            to = 0 if made.op is Op.GUARD else where[made.operation]
+            to = 0 if made.op in SILENT else where[made.operation]
             amount = made.amount if made.op not in SHIFTED else min(made.right[0], 32) | min(made.right[1], 32) << 6
             rows.append(_row(made.op, to, self._code(made.a, where), self._code(made.b, where), amount))
         stored = {field for field, _, _ in selected.stores}

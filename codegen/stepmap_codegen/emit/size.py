@@ -40,9 +40,12 @@ STRAIGHT = {
     Op.SIGN: 10,
     Op.MOVE: 9,
     Op.GUARD: 24,
+    Op.TEST: 4,
+    Op.PICK: 6,
 }
 SHIFT, STORE = 9, 5
 ROW, CONSTANT, CALL = 10, 4, 40  # of tables: a row, a constant, and the function around a block's
+LINK = 12  # of a chain: calling one of its blocks and looking at what it says
 ROW_LOOP = 700  # the loop over rows
 PRIMITIVES, WAVES = 750, 200  # start, self-test and what is called; sine and cosine
 
@@ -91,13 +94,14 @@ def estimate(
         return Estimate(code, schedule, ram, stack)
     chosen = [select(block, formats, bits) for block, bits in zip(program.blocks, formats.blocks, strict=True)]
     alive = max(slots(made)[1] for made in chosen)
+    links = LINK * sum(map(len, program.chains.values()))
     waves = WAVES if any(i.op in (Op.SIN, Op.COS) for made in chosen for i in made.instructions) else 0
     if form is Form.ROWS:
         count = sum(len(made.instructions) + len(made.stores) for made in chosen)
-        tables = ROW * count + CONSTANT * len(constants(chosen)) + CALL * len(chosen)
+        tables = ROW * count + CONSTANT * len(constants(chosen)) + CALL * len(chosen) + links
         return Estimate(tables + ROW_LOOP + PRIMITIVES + waves, schedule, ram, 4 * alive + LOOP_FRAME)
     # The compiler keeps about a third more than what is alive at any time.
-    code = sum(map(_straight, chosen)) + PRIMITIVES + waves
+    code = sum(map(_straight, chosen)) + PRIMITIVES + waves + links
     return Estimate(code, schedule, ram, 4 * alive * 4 // 3 + FRAME)
 
 
@@ -113,6 +117,7 @@ def _floating(program: Program, scalar: Scalar, fpu: bool) -> tuple[int, int]:
     moves = sum(len(block.stores) + sum(op.code == ca.OP_INPUT for op in block.operations) for block in program.blocks)
     code = cost.add * kinds["add"] + cost.mul * kinds["mul"] + cost.div * kinds["div"]
     code += 8 * (kinds["clamp"] + kinds["sincos"] + kinds["sqrt"]) + cost.other * moves + cost.always
+    code += LINK * sum(map(len, program.chains.values()))
     alive = max(max(map(_alive, program.blocks)) - (REGISTERS if cost is HARD else 0), 0)
     stack = alive * (8 if scalar is Scalar.FLOAT64 else 4) * 4 // 3 + FRAME
     if kinds["sincos"]:

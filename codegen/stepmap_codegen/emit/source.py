@@ -40,6 +40,7 @@ def emit_source(program: Program, formats: Formats | None, output: Output) -> st
         else:
             pairs = zip(program.blocks, chosen, strict=True)
             parts += [StraightWriter(program, formats, block, made).text() for block, made in pairs]
+    parts += [_chain(program, name) for name in program.chains]
     parts += [_start(program, formats, output), _update(program), _self_test(program, formats, output)]
     return "\n".join(parts)
 
@@ -74,6 +75,18 @@ def banner(program: Program, formats: Formats | None, output: Output) -> str:
         ]
         out.append(" * range; error: largest rounding in one simulated tick.")
     return "\n".join([*(line.rstrip() for line in out), " */"])
+
+
+def _chain(program: Program, name: str) -> str:
+    """The function of a chain: its blocks in order, up to the first whose guard holds."""
+    blocks = [program.blocks[i] for i in program.chains[name]]
+    calls = [f"sm_{block.name}(c)" for block in blocks]
+    if blocks[-1].guard is not None:
+        return f"int sm_{name}(sm_controller *c) {{\n  return {' || '.join(calls)};\n}}\n"
+    if len(calls) == 1:
+        return f"void sm_{name}(sm_controller *c) {{\n  {calls[0]};\n}}\n"
+    tests = " && ".join(f"!{call}" for call in calls[:-1])
+    return f"void sm_{name}(sm_controller *c) {{\n  if ({tests}) {{\n    {calls[-1]};\n  }}\n}}\n"
 
 
 def _start(program: Program, formats: Formats | None, output: Output) -> str:

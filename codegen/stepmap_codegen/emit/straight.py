@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepmap_codegen.emit.c_text import literal, member
 from stepmap_codegen.model.formats import Formats
-from stepmap_codegen.model.instructions import Instruction, Kind, Op, Operand, Selected
+from stepmap_codegen.model.instructions import SILENT, Instruction, Kind, Op, Operand, Selected
 from stepmap_codegen.model.program import Block, Program
 
 COUNTING = {Op.ADD, Op.SUB, Op.MUL, Op.RECIPROCAL, Op.ROOT, Op.ABS}  # may saturate, which is counted
@@ -18,9 +18,10 @@ class StraightWriter:
         self.bits = formats.blocks[program.blocks.index(block)].operations
         self.names: dict[int, str] = {}
         self.loaded: set[int] = set()
+        self.test = ""  # of the selection that is being printed
         stored = {operand.number: field for field, operand, _ in selected.stores if operand.kind is Kind.VALUE}
         for made in selected.instructions:
-            if made.op is not Op.GUARD:
+            if made.op not in SILENT:
                 known = stored.get(made.operation)
                 name = f"t{len(self.names)}" if known is None else f"next_{program.fields[known].name}"
                 self.names[made.operation] = name
@@ -82,6 +83,9 @@ class StraightWriter:
         a = self._name(made.a)
         b = self._name(made.b) if made.b is not None else ""
         x, y = (self._moved(name, right) for name, right in zip((a, b), made.right, strict=True))
+        if made.op is Op.TEST:
+            self.test = f"{x} <= {y}"
+            return []
         if made.op is Op.GUARD:
             return [f"if ({x} > {y}) {{", "  c->overflows += overflows;", "  return 0;", "}"]
         word = f"{self.formats.word}U"
@@ -102,6 +106,7 @@ class StraightWriter:
             Op.SIN: self._moved(f"sm_sin({a}, {made.amount})", narrow),
             Op.COS: self._moved(f"sm_cos({a}, {made.amount})", narrow),
             Op.ABS: f"sm_abs({a}, &overflows)",
+            Op.PICK: f"{self.test} ? {x} : {y}",
             Op.SIGN: f"({a} > 0 ? {one} : {a} < 0 ? -{one} : 0)",
         }[made.op]
         if not needed:  # only its saturation counts

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import casadi as ca
 
 from stepmap.graph.tape import Tape, record
+from stepmap_codegen.lower.selections import COMPARISONS, with_selections
 from stepmap_codegen.model.program import Block, BlockRole, Guard, Operation, Store
 
 Named: TypeAlias = Sequence[tuple[str, ca.SX]]
@@ -25,12 +26,13 @@ class Sketch:
     outputs: Named
     guard: tuple[ca.SX, ca.SX] | None = None  # small, large
     channel: int | None = None  # of an update
+    chain: str = ""
 
     def block(self, places: Mapping[str, int]) -> Block:
         """The block, with fields by their places."""
         inputs, outputs = ([(places[field], s) for field, s in named] for named in (self.inputs, self.outputs))
         made = make_block(self.name, self.role, self.summary, inputs, outputs, self.guard)
-        return replace(made, channel=self.channel)
+        return replace(made, channel=self.channel, chain=self.chain)
 
 
 def identifier(name: str) -> str:
@@ -52,6 +54,9 @@ def make_block(
     stacked = ca.cse(ca.densify(ca.vertcat(*values)))
     tape = record(ca.Function("block", [symbols], [stacked.T]))
     operations, places = _without_division(tape, [field for field, _ in inputs])
+    if any(op.code in COMPARISONS for op in operations):
+        operations, moved_to = with_selections(operations)
+        places = [moved_to[k] for k in places]
     at = {store.position: places[store.value] for store in tape.stores}
     first = 2 if guard else 0
     wanted = [at[i] for i in range(first)] + [at[first + k] for k in range(len(outputs))]

@@ -10,8 +10,14 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import RangeError
+from stepmap_codegen.model.chains import ChainMasks
 from stepmap_codegen.model.integers import Flags
-from stepmap_codegen.model.program import Program, Role
+from stepmap_codegen.model.program import SELECT, Program, Role
+
+
+def _selected(condition: Flags, yes: Array, no: Array) -> Array:
+    return np.where(condition, yes, no)
+
 
 FLOAT: dict[int, Callable[..., Array]] = {
     ca.OP_ADD: lambda a, b: a + b,
@@ -28,6 +34,7 @@ FLOAT: dict[int, Callable[..., Array]] = {
     ca.OP_FMAX: np.maximum,
     ca.OP_FABS: np.abs,
     ca.OP_SIGN: np.sign,
+    SELECT: lambda a, b, yes, no: _selected(a <= b, yes, no),
 }
 
 
@@ -51,6 +58,7 @@ class FloatMachine:
     def __init__(self, program: Program, fields: Array, dtype: type = np.float64, groups: int = 1) -> None:
         self.program, self.dtype, self.groups = program, dtype, groups
         self.fields: Array = np.array(fields, dtype=dtype)
+        self.chains = ChainMasks(program, self.fields.shape[1])
         self._seen = [np.zeros((groups, len(block.operations))) for block in program.blocks]
         shape = (groups, len(program.fields))
         self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
@@ -88,17 +96,21 @@ class FloatMachine:
     def run(self, number: int, where: Flags | None = None) -> Flags:
         """Runs a block in the given runs; returns in which its guard held."""
         block, values = self.program.blocks[number], self.values(number)
-        held = np.ones(self.fields.shape[1], bool) if where is None else where.copy()
+        begun = self.chains.begun(number, where)
+        held = begun.copy()
         if block.guard:
             held &= values[block.guard.small] <= values[block.guard.large]
         early = len(block.operations) if block.guard is None else block.guard.after + 1
         sizes = np.abs(values)
         sizes[early:, ~held] = 0.0  # where the guard does not hold, these operations do not count
+        if block.chain:
+            sizes[:early, ~begun] = 0.0  # nor do any where an earlier block of its chain was taken
         if sizes.size:
             self._seen[number] = np.maximum(self._seen[number], self._grouped(sizes).max(axis=2))
         for store in block.stores:
             self.fields[store.field] = np.where(held, values[store.operation], self.fields[store.field])
         self._watch([store.field for store in block.stores])
+        self.chains.taken(number, held)
         return held
 
     def _watch(self, indices: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ import casadi as ca
 from stepmap_codegen.model import integers
 from stepmap_codegen.model.formats import BlockFormats, Formats, power_of_two
 from stepmap_codegen.model.integer_machine import constant
-from stepmap_codegen.model.program import Block
+from stepmap_codegen.model.program import SELECT, Block
 
 WAVE = 1 << 30  # the largest |sine|, with 30 fraction bits
 
@@ -39,6 +39,11 @@ class Op(Enum):
     SIGN = auto()
     MOVE = auto()  # shifts right by an amount, or left where it is negative
     GUARD = auto()
+    TEST = auto()  # remembers whether a ≤ b …
+    PICK = auto()  # … and takes a where it was so, else b
+
+
+SILENT = (Op.GUARD, Op.TEST)  # have no value
 
 
 class Kind(Enum):
@@ -94,10 +99,7 @@ class _Selection:
             self._line(i)
             guard = self.block.guard
             if guard and i == guard.after:
-                common = min(self.f[guard.small], self.f[guard.large])
-                shifts = (self.f[guard.small] - common, self.f[guard.large] - common)
-                pair = self.operands[guard.small], self.operands[guard.large]
-                self.out.append(Instruction(Op.GUARD, i, *pair, right=shifts))
+                self._compare(Op.GUARD, i, guard.small, guard.large)
         stores = tuple(
             (store.field, self.operands[store.operation], self.f[store.operation] - self.formats.fields[store.field])
             for store in self.block.stores
@@ -128,6 +130,8 @@ class _Selection:
             right = (f[a[0]] - f[i], f[a[1]] - f[i])
             op = Op.MIN if operation.code == ca.OP_FMIN else Op.MAX
             self._emit(op, i, self.operands[a[0]], self.operands[a[1]], right=right, bounds=whole)
+        elif operation.code == SELECT:
+            self._selection(i)
         elif operation.code in (ca.OP_MUL, ca.OP_SQ):
             self._product(i)
         elif operation.code == ca.OP_INV:
@@ -145,6 +149,20 @@ class _Selection:
             assert operation.code == ca.OP_SIGN  # formats.assign refuses the rest
             one = 1 << f[i]
             self._emit(Op.SIGN, i, self.operands[a[0]], amount=f[i], bounds=(-one, one))
+
+    def _compare(self, op: Op, i: int, small: int, large: int) -> None:
+        """Holds two values against each other at the coarser of both formats."""
+        common = min(self.f[small], self.f[large])
+        shifts = (self.f[small] - common, self.f[large] - common)
+        self.out.append(Instruction(op, i, self.operands[small], self.operands[large], right=shifts))
+
+    def _selection(self, i: int) -> None:
+        small, large, yes, no = self.block.operations[i].arguments
+        self._compare(Op.TEST, i, small, large)
+        right = (self.f[yes] - self.f[i], self.f[no] - self.f[i])
+        (p, q), (r, s) = (_shifted(self.bounds[k], by) for k, by in zip((yes, no), right, strict=True))
+        bounds = (min(p, r), max(q, s))
+        self._emit(Op.PICK, i, self.operands[yes], self.operands[no], right=right, bounds=bounds)
 
     def _sum(self, i: int, checked: Op, fast: Op) -> None:
         a, f = self.block.operations[i].arguments, self.f
@@ -219,7 +237,7 @@ def slots(selected: Selected) -> tuple[dict[int, int], int]:
         for number in {o.number for o in (made.a, made.b) if o is not None and o.kind is Kind.VALUE}:
             if last[number] == position:
                 free.append(where[number])
-        if made.op is Op.GUARD:
+        if made.op in SILENT:
             continue
         if not free:
             free.append(count)

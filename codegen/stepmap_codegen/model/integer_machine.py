@@ -9,9 +9,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_codegen.model import integers
+from stepmap_codegen.model.chains import ChainMasks
 from stepmap_codegen.model.formats import BlockFormats, Formats, power_of_two
 from stepmap_codegen.model.integers import Flags, Ints
-from stepmap_codegen.model.program import Block, Program
+from stepmap_codegen.model.program import SELECT, Block, Program
 
 
 class IntegerMachine:
@@ -20,6 +21,7 @@ class IntegerMachine:
     def __init__(self, program: Program, formats: Formats, fields: Ints) -> None:
         self.program, self.formats = program, formats
         self.fields = np.array(fields, dtype=np.int64)
+        self.chains = ChainMasks(program, self.fields.shape[1])
         self.saturations = np.zeros(self.fields.shape[1], dtype=np.int64)
 
     def values(self, number: int) -> tuple[list[Ints], list[Flags]]:
@@ -38,7 +40,7 @@ class IntegerMachine:
         block, formats = self.program.blocks[number], self.formats.blocks[number]
         values, over = self.values(number)
         runs = self.fields.shape[1]
-        held = np.ones(runs, bool) if where is None else where.copy()
+        held = self.chains.begun(number, where)
         lost = np.zeros(runs, dtype=np.int64)
         for i in range(len(block.operations)):
             lost += np.broadcast_to(over[i], (runs,)) & held
@@ -50,6 +52,7 @@ class IntegerMachine:
             lost += np.broadcast_to(beyond, (runs,)) & held
             self.fields[store.field] = np.where(held, value, self.fields[store.field])
         self.saturations += lost
+        self.chains.taken(number, held)
         return held
 
     def _compare(self, formats: BlockFormats, values: Sequence[Ints], small: int, large: int) -> Flags:
@@ -85,6 +88,9 @@ class IntegerMachine:
             return integers.saturate(np.abs(x), word)
         if operation.code == ca.OP_SIGN:
             return np.sign(x) << np.int64(f[i]), none
+        if operation.code == SELECT:  # its format is no finer than those it selects from, so nothing saturates
+            yes, no = (integers.shifted(values[k], f[k] - f[i], word)[0] for k in a[2:])
+            return np.where(self._compare(formats, values, a[0], a[1]), yes, no), none
         y = values[a[1]]
         if operation.code == ca.OP_MUL:
             if power_of_two(block.operations[a[0]]) is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from stepmap_codegen.model import integers
 from stepmap_codegen.model.formats import BlockFormats, Formats, power_of_two
 from stepmap_codegen.model.integer_machine import constant
-from stepmap_codegen.model.program import Block, Operation, Program
+from stepmap_codegen.model.program import SELECT, Block, Operation, Program
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class SingleRunMachine:
         self.program, self.formats = program, formats
         self.fields = [int(v) for v in fields]
         self.saturations = 0
+        self._taken = ""  # the chain of which a block has stored, until its first block begins again
         self._blocks = _compiled(program, formats)
 
     def values(self, number: int) -> list[int]:
@@ -44,8 +45,16 @@ class SingleRunMachine:
         return self._blocks[number].values(self.fields)
 
     def run(self, number: int) -> bool:
-        """Runs a block; returns whether its guard held."""
+        """Runs a block; returns whether its guard held, which it does not where its chain has been decided."""
+        chain = self.program.blocks[number].chain
+        if chain:
+            if number == self.program.chains[chain][0]:
+                self._taken = ""
+            if self._taken == chain:
+                return False
         held, lost = self._blocks[number].run(self.fields)
+        if chain and held:
+            self._taken = chain
         self.saturations += lost
         return held
 
@@ -71,7 +80,7 @@ def _run(block: Block, statements: Sequence[list[str]], bits: BlockFormats, form
     for i, part in enumerate(statements):
         said += part
         if block.guard is not None and i == block.guard.after:
-            said.append(f"if not {_compared(bits, block.guard.small, block.guard.large)}: return False, n")
+            said.append(f"if not {_compared(bits.operations, block.guard.small, block.guard.large)}: return False, n")
     for k, store in enumerate(block.stores):
         right = bits.operations[store.operation] - formats.fields[store.field]
         said += [f"t{k} = {_shift(f'v{store.operation}', right)}", *_saturated(f"t{k}", formats.word)]
@@ -90,6 +99,9 @@ def _statements(block: Block, op: Operation, i: int, f: Sequence[int], word: int
         return [f"{v} = {x}"]
     if op.code == ca.OP_SIGN:
         return [f"{v} = (({x} > 0) - ({x} < 0)) << {f[i]}"]
+    if op.code == SELECT:
+        yes, no = (_shift(f"v{k}", f[k] - f[i]) for k in a[2:])
+        return [f"{v} = ({yes}) if {_compared(f, a[0], a[1])} else ({no})"]
     if op.code in RARE:
         return [f"{v}, s = {RARE[op.code].format(x=x, of=f[a[0]], to=f[i], word=word)}", "n += s"]
     if op.code == ca.OP_MUL:
@@ -132,10 +144,10 @@ def _aligned(name: str, v: str, right: int, word: int) -> list[str]:
     return [f"{name} = {_shift(v, right)}", *_saturated(name, word, "s = 1")] if right else [f"{name} = {v}"]
 
 
-def _compared(bits: BlockFormats, small: int, large: int) -> str:
+def _compared(f: Sequence[int], small: int, large: int) -> str:
     """small ≤ large at the coarser of both formats."""
-    common = min(bits.operations[small], bits.operations[large])
-    return " <= ".join(f"({_shift(f'v{i}', bits.operations[i] - common)})" for i in (small, large))
+    common = min(f[small], f[large])
+    return " <= ".join(f"({_shift(f'v{i}', f[i] - common)})" for i in (small, large))
 
 
 def _reciprocal(x: int, of: int, to: int, word: int) -> tuple[int, bool]:

@@ -1,7 +1,8 @@
 """The program a controller runs: named fields, and straight-line blocks that read and write them.
 
 A block is a tape in single-assignment form. Its only control flow is a guard: where a comparison fails, the block ends
-and none of its stores happen. Everything downstream, float or integer, Python or C, executes these same operations.
+and none of its stores happen. Blocks of one chain are alternatives: the first whose guard holds is the only one that
+stores. Everything downstream, float or integer, Python or C, executes these same operations.
 """
 
 from __future__ import annotations
@@ -9,10 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import casadi as ca
 
+from stepmap.errors import ModelError
 from stepmap.graph.tape import BINARY, UNARY
+
+SELECT = 1000
+"""An operation beside those of CasADi: (small, large, yes, no) is yes where small ≤ large, else no.
+
+Both sides are computed: it is for numbers. Whole steps of which one is taken are blocks of a chain."""
 
 
 class Role(Enum):
@@ -56,6 +64,8 @@ class Operation:
             return "constant", f"{self.constant:.6g}"
         if self.code == ca.OP_INPUT:
             return "field", program.fields[self.field].name
+        if self.code == SELECT:
+            return "a <= b ? c : d", ", ".join(str(k) for k in self.arguments)
         form = UNARY.get(self.code) or BINARY[self.code]
         return form.format("a", "b"), ", ".join(str(k) for k in self.arguments)
 
@@ -107,6 +117,7 @@ class Block:
     stores: tuple[Store, ...]
     guard: Guard | None = None
     channel: int | None = None  # of an update: its place among the measurements
+    chain: str = ""  # of blocks with one name here, in order, the first whose guard holds is the only one that stores
 
     def counts(self) -> Counter[str]:
         """How many operations of each kind; constants and loads are free."""
@@ -126,6 +137,7 @@ class Block:
             ca.OP_FMAX: "clamp",
             ca.OP_FABS: "add",
             ca.OP_SIGN: "add",
+            SELECT: "clamp",
         }
         free = (ca.OP_CONST, ca.OP_INPUT)
         return Counter(names.get(op.code, "other") for op in self.operations if op.code not in free)
@@ -139,6 +151,25 @@ class Program:
     period: float  # [s]
     fields: tuple[Field, ...]
     blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        for name, numbers in self.chains.items():
+            if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+                raise ModelError(f"chain {name!r}: its blocks must follow each other")
+            open_ended = [self.blocks[i].name for i in numbers[:-1] if self.blocks[i].guard is None]
+            if open_ended:
+                raise ModelError(f"chain {name!r}: {open_ended[0]!r} has no guard, so no block after it could ever run")
+            if any(block.name == name for block in self.blocks):
+                raise ModelError(f"chain {name!r}: a block has the same name, which both would have in C")
+
+    @cached_property
+    def chains(self) -> dict[str, list[int]]:
+        """Positions of the blocks of every chain."""
+        found: dict[str, list[int]] = {}
+        for i, block in enumerate(self.blocks):
+            if block.chain:
+                found.setdefault(block.chain, []).append(i)
+        return found
 
     def index(self, name: str) -> int:
         return next(i for i, field in enumerate(self.fields) if field.name == name)

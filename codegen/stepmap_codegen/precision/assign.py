@@ -19,7 +19,7 @@ from stepmap.graph.tape import BINARY, UNARY
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.formats import FINEST, BlockFormats, Formats, fraction_bits, power_of_two
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
-from stepmap_codegen.model.program import Block, Operation, Program, Role
+from stepmap_codegen.model.program import SELECT, Block, Operation, Program, Role
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, interval_bounds
 from stepmap_codegen.precision.sensitivity import sensitivities
 
@@ -150,10 +150,11 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
         exact = FloatMachine(program, decode(integer.fields, formats.fields))
         bits = formats.blocks[number].operations
         values, over = integer.values(number)
+        begun = integer.chains.begun(number)
         held, ideal = integer.run(number), exact.values(number)
         worst = np.zeros(len(bits))
         for i in range(len(bits)):
-            counted = slice(None) if block.guard is None or i <= block.guard.after else held
+            counted = begun if block.guard is None or i <= block.guard.after else held
             gap = np.abs(values[i] * 2.0 ** -bits[i] - ideal[i])
             gap = np.where(np.isfinite(gap), gap, 0.0)  # 1/0 and roots of less than 0 have nothing to compare with
             worst[i] = gap[counted].max(initial=0.0)
@@ -198,6 +199,8 @@ class _Assignment:
             return f[a[0]]
         if operation.code == ca.OP_TWICE:
             return f[a[0]] - 1
+        if operation.code == SELECT:  # either side is shifted right or not at all, so it cannot saturate
+            return min(f[a[2]], f[a[3]])
         if operation.code in (ca.OP_SIN, ca.OP_COS, ca.OP_SIGN):
             return self.word - 2
         if operation.code == ca.OP_MUL:

@@ -15,7 +15,7 @@ from stepmap.mechanics import System
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen.lower.controller import Plant
-from stepmap_codegen.model.program import Block, Program, Role
+from stepmap_codegen.model.program import SELECT, Block, Program, Role
 from stepmap_codegen.precision.ensemble import Recording
 
 MARGIN = 2.0  # formats hold this many times what was seen or declared
@@ -184,6 +184,7 @@ INTERVALS: dict[int, Callable[..., Interval]] = {
     ca.OP_SIGN: _wave,
     ca.OP_SQRT: lambda a: (math.sqrt(max(a[0], 0.0)), math.sqrt(max(a[1], 0.0))),
     ca.OP_FABS: lambda a: (0.0, max(abs(a[0]), abs(a[1]))),
+    SELECT: lambda a, b, yes, no: (min(yes[0], no[0]), max(yes[1], no[1])),
     ca.OP_FMIN: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     ca.OP_FMAX: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
 }

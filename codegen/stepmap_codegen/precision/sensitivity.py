@@ -9,7 +9,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap_codegen.model.float_machine import FloatMachine
-from stepmap_codegen.model.program import Block, Program
+from stepmap_codegen.model.program import SELECT, Block, Program
 
 Slopes = tuple[Array | float, ...]
 SLOPES: dict[int, Callable[..., Slopes]] = {  # of (value, arguments…): derivatives with respect to each argument
@@ -27,6 +27,7 @@ SLOPES: dict[int, Callable[..., Slopes]] = {  # of (value, arguments…): deriva
     ca.OP_FMAX: lambda v, a, b: (np.where(a >= b, 1.0, 0.0), np.where(a >= b, 0.0, 1.0)),
     ca.OP_FABS: lambda v, a: (np.sign(a),),
     ca.OP_SIGN: lambda v, a: (0.0,),
+    SELECT: lambda v, a, b, yes, no: (0.0, 0.0, np.where(a <= b, 1.0, 0.0), np.where(a <= b, 0.0, 1.0)),
 }
 
 
@@ -34,8 +35,11 @@ def sensitivities(program: Program, fields: Array, scales: Array) -> list[Array]
     """For every operation of every block: the largest |∂(field stored)/∂operation| · scale of the field."""
     machine, found = FloatMachine(program, fields), []
     for number, block in enumerate(program.blocks):
-        found.append(_adjoint(block, machine.values(number), scales))
-        machine.run(number)
+        values = machine.values(number)
+        held = machine.run(number)
+        if block.chain and held.any():  # where another block of its chain is taken, it may be far from what it is for
+            values = values[:, held]
+        found.append(_adjoint(block, values, scales))
     return found
 
 

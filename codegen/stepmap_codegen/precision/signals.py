@@ -74,10 +74,12 @@ def rounding(program: Program, formats: Formats, recording: Recording) -> Array:
     words = encode(recording.snapshots, formats.fields, formats.word)
     integer = IntegerMachine(program, formats, words)
     exact = FloatMachine(program, decode(words, formats.fields))
-    for block in range(len(program.blocks)):
-        held = exact.run(block) & integer.run(block)
-        if not held.all():  # gates that decide differently, or not at all, say nothing about rounding
-            exact.fields[:, ~held] = decode(integer.fields, formats.fields)[:, ~held]
+    for number, block in enumerate(program.blocks):
+        one, other = exact.run(number), integer.run(number)
+        # Gates that decide differently, or not at all, say nothing about rounding; of a chain another block is taken.
+        apart = one != other if block.chain else ~(one & other)
+        if apart.any():
+            exact.fields[:, apart] = decode(integer.fields, formats.fields)[:, apart]
     gap: Array = np.abs(decode(integer.fields, formats.fields) - exact.fields).max(axis=1)
     return np.maximum(gap, 2.0 ** -(1.0 + np.array(formats.fields)))
 
