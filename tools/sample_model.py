@@ -8,11 +8,13 @@ coordinates nor forces; ``_curvature`` adds second derivatives.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import stepmap as sm
 from stepmap.graph.library import Order, Recipe, write_sources
 from stepmap.optimal.terms.squares import Squares
+from stepmap.steps.events.step import EventStep
 from stepmap.steps.kernels.compiled import CompiledKernel
 
 FOLDER = Path(__file__).parents[1] / "tests" / "data" / "sample_model"
@@ -31,6 +33,21 @@ def full() -> sm.System:
     return b.build()
 
 
+def gaps() -> sm.System:
+    """The same on a string, above a floor it sticks to and beside a wall."""
+    b = sm.Builder("gaps")
+    length, trolley = (b.coordinate(name, kinematic=True, start=1.0) for name in ("length", "trolley"))
+    theta, height = b.coordinate("theta"), b.coordinate("height")
+    bob = b.world.tx(trolley).rz(theta).ty(height, name="bob")
+    b.mass(bob, 1.0, inertia=(0, 0, 1.0))
+    b.drive(theta, b.input("torque"))
+    b.point_on_plane(b.world, bob, normal=(0, 0, 1))
+    b.string(bob, b.world, length)
+    b.contact(bob, b.world.ty(-2.0).rx(-math.pi / 2), friction=math.inf)
+    b.contact(bob, b.world.tx(-2.0).ry(math.pi / 2), restitution=0.5)
+    return b.build()
+
+
 def headers() -> dict[str, str]:
     """Text of every header by its path."""
     out = {}
@@ -41,6 +58,7 @@ def headers() -> dict[str, str]:
             for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND), *own):
                 path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
                 out[path] = write_sources(recipe, order)["model.h"]
+    out["events/full/model.h"] = write_sources(recipe_of(EventStep(gaps(), 0.1)), Order.FIRST)["model.h"]
     step = sm.VariationalStep(full(), 0.1)
     term = sm.Expression(["theta*torque + distance0*t", "sin(height)"]).on(step)
     assert isinstance(term, Squares)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
+from stepmap.mechanics.gaps import violations
 from stepmap.mechanics.system import System
 from stepmap.steps.layout import Layout
 from stepmap.steps.protocol import StepMap
@@ -67,7 +68,10 @@ class MechanicalReadings:
         return self.system.readings_slope(self.layout.pose(x))
 
     def project(self, x: ArrayLike, *, turns: int = 2) -> Array:
-        """x with its dynamic coordinates moved onto the constraints by the least change; all else stays."""
+        """x with its dynamic coordinates moved onto the constraints by the least change; all else stays.
+
+        A gap counts where x is beyond it; one that is open, or closed, stays as it is.
+        """
         if not self.system.constraints:
             return np.asarray(x, dtype=float)
         out = np.array(x, dtype=float)
@@ -75,6 +79,9 @@ class MechanicalReadings:
         for _ in range(turns):
             pose = self.layout.pose(out)
             h, J = self.system.residuals(pose), self.system.residuals_slope(pose)[..., :nd]
+            if self.system.gap_names:
+                h = violations(h, self.system.constraint_rows)
+                J = np.where((h != 0)[..., None], J, 0.0)
             out[..., moving] -= np.einsum("...ij,...j->...i", np.linalg.pinv(J), h)
         return out
 

@@ -7,17 +7,19 @@ defines ``layout``, ``equations`` and ``input_names`` on top of MechanicalStep i
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, cast
 
 from stepmap.errors import ModelError
 from stepmap.mechanics.system import System
 from stepmap.registry import Registry
 from stepmap.steps.euler import EulerStep
+from stepmap.steps.events.step import EventStep
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.variational import Forces, VariationalStep
 
-MIDPOINT = "midpoint"
-OWN: dict[str, type[MechanicalStep]] = {MIDPOINT: VariationalStep, "euler": EulerStep}
+MIDPOINT, EVENTS = "midpoint", "events"
+OWN: dict[str, type[MechanicalStep]] = {MIDPOINT: VariationalStep, EVENTS: EventStep, "euler": EulerStep}
 KINDS = Registry[type[MechanicalStep]].of("stepmap.steps", "kind of step", OWN)
 
 names, find = KINDS.names, KINDS.get
@@ -36,16 +38,27 @@ def make(kind: str, system: System, dt: float, **options: Any) -> MechanicalStep
     return step
 
 
-def discretize(system: System, dt: float, *, forces: Forces = "held") -> VariationalStep:
+def discretize(
+    system: System,
+    dt: float,
+    *,
+    forces: Forces = "held",
+    substeps: int = 1,
+    contacts: Sequence[str] | None = None,
+) -> VariationalStep:
     """The one-step map of a system at a time step dt [s]; compiled now, or loaded from the cache.
 
     ``forces``: "held", half of a force's impulse at each end of the step, as motors give it; or "left", all of it at
-    the step's begin, as in the papers.
+    the step's begin, as in the papers. Of a system with gaps it is the step with events: ``substeps`` cuts every step
+    into so many equal parts, and ``contacts`` names the gaps that exist in the map, where not all of them do.
     """
     if isinstance(system, System) and system.gap_names:
+        made = make(EVENTS, system, dt, forces=forces, substeps=substeps, contacts=contacts)
+        return cast(VariationalStep, made)
+    if substeps != 1 or contacts is not None:
         raise ModelError(
-            f"system {system.name!r} has gaps ({', '.join(system.gap_names)}), which the midpoint step cannot open; "
-            "use b.distance or b.point_on_plane for what never opens"
+            f"{'contacts' if substeps == 1 else 'substeps'}: is of systems with gaps, and this one has none; "
+            "use b.string or b.contact for what may open"
         )
     return cast(VariationalStep, make(MIDPOINT, system, dt, forces=forces))
 

@@ -138,6 +138,32 @@ class ModelFunctions:
         return second if order is Order.SECOND else (*second, self.pull1, self.pull2)
 
 
+class GapFunctions(ModelFunctions):
+    """Those of a chain of segments:
+
+    speed   D(D h · d)  of a velocity d of q̄
+    speed2  Hessian of  m·(D h · d)  in q̄
+    """
+
+    @cached_property
+    def speed(self) -> GraphFunction:
+        e = self.e
+        d = ca.SX.sym("d", e.q.numel())
+        slope = ca.jacobian(ca.jtimes(e.residual, e.q, d), e.q)
+        return GraphFunction("speed", (e.q, e.parameters, d), (("Dspeed", slope),))
+
+    @cached_property
+    def speed2(self) -> GraphFunction:
+        e = self.e
+        m, d = ca.SX.sym("m", e.residual.numel()), ca.SX.sym("d", e.q.numel())
+        hessian = symmetric(ca.jtimes(ca.cse(ca.triu(ca.hessian(ca.dot(e.residual, m), e.q)[0])), e.q, d))
+        return GraphFunction("speed2", (e.q, e.parameters, m, d), (("Hspeed", hessian),))
+
+    def of(self, order: Order) -> tuple[GraphFunction, ...]:
+        first = (self.first, self.second, self.con, self.con2, self.pull, self.pull1, self.speed)
+        return first if order is Order.FIRST else (*first, self.third, self.pull2, self.speed2)
+
+
 def _active(e: Expressions, nd: int) -> list[int]:
     """The dynamic coordinates, then those kinematic ones that L or F depend on through position or velocity."""
     n = e.q.numel()

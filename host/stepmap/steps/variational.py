@@ -83,6 +83,13 @@ class VariationalStep(MechanicalStep):
             raise ModelError(f"forces: expected 'held' or 'left', got {forces!r}")
         self.forces, self.left = forces, LEFT[forces]
         super().__init__(system, dt)
+        if system.gap_names and not self.opens:
+            raise ModelError(
+                f"system {system.name!r} has gaps ({', '.join(system.gap_names)}), which this kind of step cannot "
+                "open; use sm.discretize"
+            )
+
+    opens = False  # whether gaps may open in a step
 
     @property
     def options(self) -> dict[str, Any]:

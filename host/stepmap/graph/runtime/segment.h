@@ -12,6 +12,9 @@
  * What is computed is p2 + G_q = p + dt (L_q + F) - D_q h(qb1)^T lam, the same where G vanishes: D2 Ld has terms of
  * order 1/dt that cancel, this form keeps conserved momenta to the last bit.
  *
+ * With SM_GAPS, rows of h may be open (lam = 0 instead of h = 0) or tangents (h(qb2) = h(qb1)), and kinematic coordinates
+ * move at a given rate; events.c has chains of such segments.
+ *
  * Functions return 0 or a negative code and leave their outputs untouched on failure. */
 #ifndef SM_SEGMENT_H
 #define SM_SEGMENT_H
@@ -26,7 +29,7 @@
 #define NX (2 * ND + 2 * NK)
 #define NV (NU + NK) /* entries of the input u */
 #define NZ (ND + NC)
-#ifdef SM_EXTENDED
+#if defined(SM_EXTENDED) || defined(SM_GAPS)
 #define NT 1 /* one more direct variable: the length */
 #else
 #define NT 0
@@ -68,12 +71,19 @@ typedef struct {
   double H2[AT_LEAST_ONE(NC ? NQ * NQ : 0)], H3[AT_LEAST_ONE(NC ? NQ * NQ : 0)], J3[AT_LEAST_ONE(NC * NQ)];
   double S[NY * NY];
 #endif
-#ifdef SM_EXTENDED
+#if defined(SM_EXTENDED) || defined(SM_GAPS)
   double Dpull[AT_LEAST_ONE(NC * NQ)], Hpull[AT_LEAST_ONE(NC ? NQ * NQ : 0)];
+#endif
+#ifdef SM_GAPS
+  double Dspeed[NC * NQ], Hspeed[NQ * NQ];
 #endif
   double scratch[AT_LEAST_ONE(SM_SCRATCH)];
   /* what follows is the runtime's own */
   double q1[NQ], q2[NQ], qm[NQ], vm[NQ], lam[AT_LEAST_ONE(NC)];
+#ifdef SM_GAPS
+  double h1[NC], rate[AT_LEAST_ONE(NK)]; /* h at qb1; rates of the kinematic coordinates */
+  int closed[NC];
+#endif
   double G[NZ], matrix[NZ * NZ], inverse[NZ];
   int pivot[NZ];
   double D[NZ * NWP]; /* dz/dw */
@@ -90,7 +100,12 @@ typedef struct {
   double dt;
 } arguments;
 
+#ifdef SM_GAPS
+enum { EQUALITY = 0, GAP = 1, TANGENT = 2 };
+static const int ROWS[NC] = ROW_KINDS;
+#else
 SM_EXPORT size_t sm_workspace_bytes(void) { return sizeof(workspace); }
+#endif
 
 static int all_finite(const double *values, int n) {
   for (int i = 0; i < n; i++) {
@@ -106,6 +121,9 @@ static void to_midpoint(workspace *s, double dt) {
     s->qm[i] = 0.5 * (s->q1[i] + s->q2[i]);
     s->vm[i] = (s->q2[i] - s->q1[i]) / dt;
   }
+#ifdef SM_GAPS
+  memcpy(s->vm + ND, s->rate, NK * sizeof(double)); /* exact for the shortest segment, too */
+#endif
 }
 
 static void evaluate_first(workspace *s, const arguments *a) {
@@ -146,7 +164,11 @@ static void residual(workspace *s, const arguments *a) {
     s->G[i] = p[i] + 0.5 * a->dt * s->Lq[i] - s->Lv[i] + LEFT * a->dt * s->F[i] - impulse(s, i);
   }
   for (int c = 0; c < NC; c++) {
+#ifdef SM_GAPS
+    s->G[ND + c] = !s->closed[c] ? s->lam[c] : ROWS[c] == TANGENT ? s->h[c] - s->h1[c] : s->h[c];
+#else
     s->G[ND + c] = s->h[c];
+#endif
   }
 }
 
@@ -165,6 +187,12 @@ static int factorize(workspace *s, double dt) {
       s->matrix[j * NZ + i] = newton_entry(s, dt, i, j);
     }
     for (int c = 0; c < NC; c++) {
+#ifdef SM_GAPS
+      if (!s->closed[c]) {
+        s->matrix[(ND + c) * NZ + ND + c] = 1.0;
+        continue;
+      }
+#endif
       s->matrix[(ND + c) * NZ + i] = -s->Dh1[c * NQ + i];
       s->matrix[i * NZ + ND + c] = s->Dh2[c * NQ + i];
     }
@@ -257,6 +285,7 @@ static int newton(workspace *s, const arguments *a, double trust, int damped, in
   return SM_DIVERGED;
 }
 
+#ifndef SM_GAPS /* what follows is of steps of one segment */
 static void start(workspace *s, const arguments *a, const double *guess) {
   memcpy(s->q1, a->x, sizeof s->q1);
   memcpy(s->q2, guess ? guess : a->x, ND * sizeof(double));
@@ -402,5 +431,7 @@ static int differentiate(workspace *s, const arguments *a) {
   sm_multiply_add(s->P, 1.0, s->E, NZ, 1, s->D, ND, NZ, NWP);
   return SM_OK;
 }
+
+#endif /* SM_GAPS */
 
 #endif

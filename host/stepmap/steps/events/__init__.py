@@ -1,0 +1,1 @@
+"""The step with events: strings that go slack, contacts, impacts."""

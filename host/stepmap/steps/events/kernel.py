@@ -1,0 +1,72 @@
+"""The compiled kernel of a step with events, which also tells them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.graph.address import address
+from stepmap.steps.kernels.compiled import CompiledKernel, Kernel
+
+WIDTH = 7  # numbers of an entry of the runtime's log
+Found = TypeVar("Found")
+
+
+class Entry(NamedTuple):
+    """An event as the runtime tells it."""
+
+    step: int
+    row: int
+    release: bool
+    time: float  # since the step's begin
+    impulse: float
+    energy: float
+    force: float  # that a release would have taken, on average over a step
+
+
+class Log(NamedTuple):
+    entries: tuple[Entry, ...]
+    closed: Array  # (steps, rows): gaps closed at the end of each step
+
+
+class RecordingKernel(Kernel, Protocol):
+    """A kernel that tells the events of a call."""
+
+    def recorded(self, call: Callable[[], Found], steps: int) -> tuple[Found, Log]: ...
+
+
+class EventKernel(CompiledKernel):
+    """The library of events.c. Its log belongs to the workspace of the thread that calls."""
+
+    def recorded(self, call: Callable[[], Found], steps: int) -> tuple[Found, Log]:
+        """What a call of step, rollout or project returns, and the events of its steps."""
+        library, work = self.first, self._workspace("first")
+        capacity = 16 + 4 * steps
+        while True:
+            log, modes = np.zeros((capacity, WIDTH)), np.zeros((steps, self.nc), dtype=np.uint8)
+            library.sm_record(ctypes.c_void_p(work), ctypes.c_void_p(address(log)), capacity, modes.ctypes.data_as(_P))
+            try:
+                found = call()
+                count = library.sm_recorded(ctypes.c_void_p(work))
+            finally:
+                library.sm_record(ctypes.c_void_p(work), None, 0, None)
+            if count <= capacity:
+                return found, Log(tuple(_entry(row) for row in log[:count]), modes.astype(bool))
+            capacity = count
+
+    def _substitute(self, name: str) -> Kernel | None:
+        if name != "first":
+            raise ModelError("second derivatives through events are not there yet: optimize with Gauss-Newton steps")
+        return super()._substitute(name)
+
+
+_P = ctypes.c_void_p
+
+
+def _entry(row: Array) -> Entry:
+    return Entry(int(row[0]), int(row[1]), row[2] == 2, *(float(value) for value in row[3:]))
