@@ -20,7 +20,7 @@ from stepmap_hil.report.series import moving
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.mcap import read
 from stepmap_hil.runs.recording import read_run
-from tests.hil.commands import NewRuns, Started, build_folder, call, command, run, running, started
+from tests.hil.commands import LONG, NewRuns, Started, build_folder, call, command, run, running, started
 from tests.hil.rigs import FAULTS
 from tests.pil.built import JOB, firmware
 from tests.processes import handles, has_loaded, wait_for
@@ -305,6 +305,23 @@ def test_a_run_that_went_to_its_end_did_so_whatever_comes_afterwards(built: Path
     assert (told.closed.ended, last.ticks, len(moving(told.closed))) == ("", 30, 30)
 
 
+FLASHING = """
+import os, signal
+from stepmap.cli import main
+from stepmap_hil.firmware import flash
+
+run = flash._run
+
+def interrupted(command, progress):
+    def told(part):
+        os.kill(os.getpid(), signal.SIGINT)
+        progress(part)
+    return run(command, told)
+
+flash._run = interrupted
+main()
+"""
+"""The command line, interrupted when a part of the flash is written: over before anybody outside has seen it."""
 DRAWN = "ft2font"  # a library of the plots, which are made after everything else
 
 
@@ -313,7 +330,7 @@ def is_under_way(made: Started, new: NewRuns, stage: str) -> bool:
     return {
         "importing": lambda: handles(made.process.pid, signal.SIGHUP),
         "solving": lambda: has_loaded(made.process.pid, "_casadi"),
-        "flashing": lambda: any("stm32flash" in words for words in made.family()),
+        "flashing": lambda: made.process.poll() is not None,  # it interrupts itself
         "connecting": lambda: running(str(new.build / "suspended_mass" / "build-native" / "program")),
         "running": new.under_way,
         "drawing": lambda: has_loaded(made.process.pid, DRAWN),
@@ -335,8 +352,9 @@ def test_ctrl_c_at_any_time_leaves_nothing(board: str, sensor: str, stages: list
     there = {path.name for path in folder.iterdir()}
     for stage in stages:
         new = NewRuns(build)
-        words = command(build, "--board", board, "--seconds", "4", sensor=sensor)
-        words[1:3] = ["-m", "stepmap.cli"]  # with its pictures
+        length = ("--seconds", "1") if stage == "drawing" else LONG
+        words = command(build, "--board", board, *length, sensor=sensor)
+        words[1:3] = ["-c", FLASHING] if stage == "flashing" else ["-m", "stepmap.cli"]  # with its pictures
         with started(words) as made:
             over = f"it comes to {stage}"
             wait_for(
@@ -345,7 +363,8 @@ def test_ctrl_c_at_any_time_leaves_nothing(board: str, sensor: str, stages: list
                 ),
                 over,
             )
-            made.process.send_signal(signal.SIGINT)
+            if stage != "flashing":
+                made.process.send_signal(signal.SIGINT)
             code, _, complaints = made.end()
             wait_for(lambda made=made: made.family() == [], "nothing of it is left")  # type: ignore[misc]
         assert (code, "Traceback" in complaints) == (1, False), f"{stage}: {complaints}"
