@@ -12,21 +12,24 @@ from stepmap.arrays import Array
 from stepmap.errors import RangeError
 from stepmap_codegen.model.chains import ChainMasks
 from stepmap_codegen.model.integers import Flags
-from stepmap_codegen.model.program import SELECT, Program, Role
+from stepmap_codegen.model.program import SELECT, Block, Program, Role
 
 
-def _selected(condition: Flags, yes: Array, no: Array) -> Array:
-    return np.where(condition, yes, no)
+def _selected(a: Array, b: Array, yes: Array, no: Array, out: Array | None = None) -> Array:
+    chosen = np.where(a <= b, yes, no)
+    if out is not None:
+        out[...] = chosen
+    return chosen
 
 
-FLOAT: dict[int, Callable[..., Array]] = {
-    ca.OP_ADD: lambda a, b: a + b,
-    ca.OP_SUB: lambda a, b: a - b,
-    ca.OP_MUL: lambda a, b: a * b,
-    ca.OP_SQ: lambda a: a * a,
-    ca.OP_NEG: lambda a: -a,
-    ca.OP_TWICE: lambda a: 2 * a,
-    ca.OP_INV: lambda a: 1 / a,
+FLOAT: dict[int, Callable[..., Array]] = {  # with an argument ``out``, into which the result goes
+    ca.OP_ADD: np.add,
+    ca.OP_SUB: np.subtract,
+    ca.OP_MUL: np.multiply,
+    ca.OP_SQ: lambda a, out=None: np.multiply(a, a, out),
+    ca.OP_NEG: np.negative,
+    ca.OP_TWICE: lambda a, out=None: np.multiply(2, a, out),
+    ca.OP_INV: lambda a, out=None: np.divide(1, a, out),
     ca.OP_SIN: np.sin,
     ca.OP_COS: np.cos,
     ca.OP_SQRT: np.sqrt,
@@ -34,7 +37,7 @@ FLOAT: dict[int, Callable[..., Array]] = {
     ca.OP_FMAX: np.maximum,
     ca.OP_FABS: np.abs,
     ca.OP_SIGN: np.sign,
-    SELECT: lambda a, b, yes, no: _selected(a <= b, yes, no),
+    SELECT: _selected,
 }
 
 
@@ -48,6 +51,20 @@ class Magnitudes:
     seen: Sequence[Array]
 
 
+class _Sequence:
+    """A block in the form in which it is run thousands of times: what is given at once, then rules with their rows."""
+
+    def __init__(self, block: Block) -> None:
+        numbered = list(enumerate(block.operations))
+        self.constants = [i for i, operation in numbered if operation.code == ca.OP_CONST]
+        self.inputs = [i for i, operation in numbered if operation.code == ca.OP_INPUT]
+        self.given = np.array([[block.operations[i].constant] for i in self.constants]).reshape(-1, 1)
+        self.fields = [block.operations[i].field for i in self.inputs]
+        given = {*self.constants, *self.inputs}
+        self.rules = [(float_rule(o.code), o.arguments, i) for i, o in numbered if i not in given]
+        self.stores = [store.field for store in block.stores], [store.operation for store in block.stores]
+
+
 class FloatMachine:
     """Fields (count, runs) in floating point; remembers the range of every field and the magnitudes of every operation.
 
@@ -59,6 +76,7 @@ class FloatMachine:
         self.program, self.dtype, self.groups = program, dtype, groups
         self.fields: Array = np.array(fields, dtype=dtype)
         self.chains = ChainMasks(program, self.fields.shape[1])
+        self._sequences = [_Sequence(block) for block in program.blocks]
         self._seen = [np.zeros((groups, len(block.operations))) for block in program.blocks]
         shape = (groups, len(program.fields))
         self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
@@ -82,15 +100,13 @@ class FloatMachine:
 
     def values(self, number: int) -> Array:
         """Every operation of a block (operations, runs), nothing stored."""
-        operations = self.program.blocks[number].operations
-        values: Array = np.empty((len(operations), self.fields.shape[1]), dtype=self.dtype)
-        for i, operation in enumerate(operations):
-            if operation.code == ca.OP_CONST:
-                values[i] = operation.constant
-            elif operation.code == ca.OP_INPUT:
-                values[i] = self.fields[operation.field]
-            else:
-                values[i] = float_rule(operation.code)(*(values[a] for a in operation.arguments))
+        block, sequence = self.program.blocks[number], self._sequences[number]
+        values: Array = np.empty((len(block.operations), self.fields.shape[1]), dtype=self.dtype)
+        values[sequence.constants] = sequence.given
+        values[sequence.inputs] = self.fields[sequence.fields]
+        rows = list(values)
+        for rule, arguments, row in sequence.rules:
+            rule(*[rows[a] for a in arguments], out=rows[row])
         return values
 
     def run(self, number: int, where: Flags | None = None) -> Flags:
@@ -107,9 +123,9 @@ class FloatMachine:
             sizes[:early, ~begun] = 0.0  # nor do any where an earlier block of its chain was taken
         if sizes.size:
             self._seen[number] = np.maximum(self._seen[number], self._grouped(sizes).max(axis=2))
-        for store in block.stores:
-            self.fields[store.field] = np.where(held, values[store.operation], self.fields[store.field])
-        self._watch([store.field for store in block.stores])
+        fields, operations = self._sequences[number].stores
+        self.fields[fields] = np.where(held, values[operations], self.fields[fields])
+        self._watch(fields)
         self.chains.taken(number, held)
         return held
 
