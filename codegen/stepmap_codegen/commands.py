@@ -214,6 +214,8 @@ def key_figures(made: Controller) -> list[tuple[str, str]]:
         ),
         ("schedule", f"{len(made.schedule.rows)} rows, {len(made.schedule.pack())} bytes"),
     ]
+    if made.plant.stream is not None:
+        rows.append(("stream", _streams(made)))
     if made.pinned is not None:
         rows.insert(1, ("formats", f"pinned, those of {made.pinned.source}"))
     chips = [spec for spec in boards.catalog().values() if spec.bare_chip is not None]
@@ -223,6 +225,13 @@ def key_figures(made: Controller) -> list[tuple[str, str]]:
 def _iterations(newton: int) -> str:
     """Of the map in the controller; the search for the trajectory has steps of its own."""
     return f"{newton} iteration{'s' if newton > 1 else ''} per step of the map"
+
+
+def _streams(made: Controller) -> str:
+    stream = made.plant.stream
+    assert stream is not None
+    limits = [f"{q.name} {q.low:g} … {q.high:g} {q.unit}, {q.rate:g} {q.unit}/s" for q in stream.quantities]
+    return f"{'; '.join(limits)}; held after {stream.hold:g} s without a set-point"
 
 
 def _share(estimate: Estimate, board: BoardSpec) -> str:

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
@@ -28,6 +27,7 @@ from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
 from stepmap_codegen.lower.controller import Plant, lower
 from stepmap_codegen.lower.hold import hold_rows
+from stepmap_codegen.model.digest import model_digest
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, encode
 from stepmap_codegen.model.program import BlockRole, Program, Role
@@ -37,6 +37,7 @@ from stepmap_codegen.precision.assign import assign
 from stepmap_codegen.precision.ensemble import (
     Ensemble,
     Recording,
+    end_tangent,
     first_fields,
     schedule_rows,
     simulate,
@@ -103,7 +104,13 @@ class Controller:
             "example.c": emit_example(self.program, output),
             **emit_schedule(blob),
             "robot.h": emit_robot(
-                self.program, self.formats, self.output.scalar, self.axes, self.sensor_delay, self.measured_start()
+                self.program,
+                self.formats,
+                self.output.scalar,
+                self.axes,
+                self.sensor_delay,
+                self.measured_start(),
+                self.plant.stream,
             ),
             "signals.json": json.dumps(self.description(), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         }
@@ -158,6 +165,7 @@ class Controller:
             "rows": len(self.schedule.rows),
             "axes": [asdict(axis) for axis in self.axes],
             **({"encoders": [asdict(encoder) for encoder in self.encoders]} if self.encoders else {}),
+            **({} if self.plant.stream is None else {"stream": asdict(self.plant.stream)}),
             "operations": dict(sorted(self.program.counts().items())),
             "map_error": {
                 name: _short(error) if error > ROUNDING * self.state_sizes[name] else 0.0
@@ -216,12 +224,13 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
             if pinned is not None:
                 pinning.require_fit(pinned, program, ranges)
             _budget(plant, program, ranges, formats, listed, chosen.precision)
-    rows = schedule_rows(program, plant, trajectory)
-    form, estimate = size.choose(program, formats, chosen.scalar, chosen.form, len(rows), chosen.board)
+    rows, follows = schedule_rows(program, plant, trajectory), end_tangent(plant, trajectory)
+    slopes = 0 if follows is None else 2 * len(follows.states)
+    form, estimate = size.choose(program, formats, chosen.scalar, chosen.form, len(rows) + slopes, chosen.board)
     start = first_fields(program, plant, trajectory.x[:1])[:, 0] if pinned is None else pinned.start
-    digest = model_digest(program, formats, chosen.scalar, start)
+    digest = _digest(program, formats, chosen.scalar, start, plant)
     held = pinned.held(program, rows) if pinned is not None and chosen.study else rows
-    made = make_schedule(program, formats, chosen.scalar, digest, held, hold_rows(program, plant, trajectory))
+    made = make_schedule(program, formats, chosen.scalar, digest, held, hold_rows(program, plant, trajectory), follows)
     row = _coarse(rows[0]) if pinned is None else pinned.row
     test = _self_test(program, formats, plant, start, row)
     variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if pinned is None else pinned.variances
@@ -248,7 +257,7 @@ def _pinned_program(pinned: PinnedFormats, plant: Plant, trajectory: Trajectory,
     program = lower(replace(plant, gains=pinned.pattern(plant.gains)))
     pinning.require_program(pinned, plant, program, first_fields(program, plant, trajectory.x[:1])[:, 0])
     limited = within_limits(program, pinned.formats)
-    pinning.require_model(pinned, model_digest(limited, pinned.formats, chosen.scalar, pinned.start))
+    pinning.require_model(pinned, _digest(limited, pinned.formats, chosen.scalar, pinned.start, plant))
     return program
 
 
@@ -299,36 +308,9 @@ def _self_test(program: Program, formats: Formats | None, plant: Plant, start: A
     return SelfTest(z, row, crc32(words.tobytes()))
 
 
-HASHED_NAMES = {"constraint_projection": "put_back", "state_feedback": "law"}
-"""Blocks by the names that the model hash knows: a new name of a function leaves boards and formats.json valid."""
-
-
-def model_digest(program: Program, formats: Formats | None, scalar: Scalar, start: Array) -> str:
-    """What names a model: 16 hexadecimal digits of the program, its formats, and where its filter starts.
-
-    Gains and references are not in it.
-    """
-    first = [round(float(start[i]), 9) + 0.0 for i in program.of(Role.STATE)]  # another machine rounds it differently
-    first += [float(f"{start[i]:.6g}") for i in program.of(Role.COVARIANCE)]
-    content: Mapping[str, Any] = {
-        "name": program.name,
-        "period": program.period.hex(),
-        "start": first,
-        "scalar": scalar.value,
-        "fields": [(f.name, f.role.value) for f in program.fields],
-        "blocks": [
-            (
-                HASHED_NAMES.get(block.name, block.name),
-                [(op.code, op.arguments, op.constant.hex(), op.field) for op in block.operations],
-                [(store.field, store.operation) for store in block.stores],
-                None if block.guard is None else (block.guard.after, block.guard.small, block.guard.large),
-                *([block.chain] if block.chain else []),
-            )
-            for block in program.blocks
-        ],
-        "formats": None if formats is None else (formats.word, formats.fields, [b.operations for b in formats.blocks]),
-    }
-    return sha256(json.dumps(content).encode()).hexdigest()[:16]
+def _digest(program: Program, formats: Formats | None, scalar: Scalar, start: Array, plant: Plant) -> str:
+    stream = None if plant.stream is None else asdict(plant.stream)
+    return model_digest(program, formats, scalar, start, stream)
 
 
 def measurement_names(program: Program) -> list[str]:

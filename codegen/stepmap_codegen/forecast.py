@@ -27,7 +27,8 @@ def forecast(job: Job, choices: Choices, board: str) -> size.Estimate:
     gains[:, :, step.layout["v"]] = 0.0
     program = lower(plant(job, gains, choices.newton))
     formats = _alike(program, o.word) if o.scalar is Scalar.FIXED32 else None
-    _, found = size.choose(program, formats, o.scalar, o.form, job.steps + 1, board)
+    streams = len(job.root.table("stream").table("of").entries)
+    _, found = size.choose(program, formats, o.scalar, o.form, job.steps + 1 + 2 * streams, board)
     return found
 
 

@@ -16,6 +16,7 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs.kinds import entry_digest
 from stepmap.jobs.stage import MANIFEST, digest, digest_data, digest_sources, read_manifest, versions
 from stepmap.optimal import Plan
+from stepmap.steps.protocol import Trajectory
 from stepmap.toml.tables import Table, read
 from stepmap_codegen import boards, saved
 from stepmap_codegen.controller import Controller, Design, Options, design
@@ -29,8 +30,11 @@ from stepmap_codegen.lower.controller import Noise, Plant, Settings, filter_lowe
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import WORDS
+from stepmap_codegen.precision.ensemble import end_tangent
 from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.ranges import require_declared, require_start
+from stepmap_codegen.stream.settings import read_stream
+from stepmap_codegen.stream.tangent import require_inside
 
 NAME = "generate"
 KEYS = ("scalar", "word", "newton", "form", "precision", "board", "headroom", "formats")
@@ -105,6 +109,7 @@ def require(job: Job, choices: Choices) -> None:
     if o.robot is not None:
         axes, delay = read_axes(o.robot, job.system), read_sensor_delay(o.robot, job.dt)
         read_encoders(o.robot, job.system, axes, None if job.noise is None else job.noise.measurement, delay)
+    read_stream(job.root, job.system)
     require_noise(job)
 
 
@@ -134,12 +139,32 @@ def plant(job: Job, gains: Array, newton: int) -> Plant:
     """What the code is generated for."""
     noise = covariances(job)
     settings = Settings(newton) if job.noise is None else Settings(newton, job.noise.gate, job.noise.filter)
-    return Plant(job.step, noise, gains, settings)
+    return Plant(job.step, noise, gains, settings, read_stream(job.root, job.system))
 
 
 def controller(job: Job, plan: Plan, choices: Choices) -> Design:
     """The controller of a solved job."""
-    return design(plant(job, plan.gains, choices.newton), plan.trajectory, choices.options)
+    made = plant(job, plan.gains, choices.newton)
+    require_stream(made, plan.trajectory, choices.options.robot)
+    return design(made, plan.trajectory, choices.options)
+
+
+def require_stream(made: Plant, trajectory: Trajectory, robot: Table | None) -> dict[str, float]:
+    """How far from streamed set-points each coordinate comes to rest at worst; raises ModelError where that fails."""
+    follows = end_tangent(made, trajectory)
+    if made.stream is None or follows is None:
+        return {}
+    axes = [] if robot is None else read_axes(robot, made.step.system)
+    system, speeds = made.step.system, np.abs(follows.D[:, made.step.nx :]).T @ made.stream.rate
+    for k, axis in enumerate(axes):
+        if k >= len(system.inputs) and speeds[k] > axis.speed * (1 + 1e-9):
+            moved = system.kinematic[k - len(system.inputs)]
+            raise ModelError(
+                f"[stream]: set-points at their rates move {moved.name} at {speeds[k]:.3g} {moved.unit}/s, and its "
+                f"motor at {axis.speed:.3g} at most",
+                hint="Lower rate in [stream.of], or raise speed of the axis in [board].",
+            )
+    return require_inside(made.stream, made.step, follows, made.gains[-1])
 
 
 def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | None = None) -> Stage:
@@ -161,6 +186,8 @@ def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | N
         "choices": digest_data(made),
         "stepmap_codegen": digest_sources("stepmap_codegen", ["."]),
     }
+    if "stream" in job.root:
+        inputs["stream"] = digest_data(job.root.table("stream").entries)
     added = None if job.noise is None else registry.added(job.noise.filter)
     if added is not None:
         inputs["filter"] = entry_digest(added) or ""

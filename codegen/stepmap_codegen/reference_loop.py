@@ -11,6 +11,7 @@ from stepmap_codegen import Controller, Role, encode
 from stepmap_codegen.emit.motors import delay_samples
 from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.model.program import BlockRole
+from stepmap_codegen.stream.follower import Follower, raw_limits
 
 
 class ReferenceLoop:
@@ -37,14 +38,24 @@ class ReferenceLoop:
         self.input_history = [
             list(self.applied) for _ in range(delay_samples(controller.sensor_delay, self.program.period))
         ]
+        self.follower = self._follower(controller)
         self.tick = 0
 
     def step(
-        self, valid: int, raw: Sequence[int], *, follow: bool, running: bool, hold: bool = False
+        self,
+        valid: int,
+        raw: Sequence[int],
+        *,
+        follow: bool,
+        running: bool,
+        hold: bool = False,
+        set_point: Sequence[int] | None = None,
+        lost: bool = False,
     ) -> tuple[list[int], list[int], int]:
         """(estimate, command, accepted channels) after one tick with the raw values of a measurement.
 
         ``follow``: commands follow the schedule; ``running``: ticks advance it; ``hold``: armed, forces hold the start.
+        ``set_point``: raw values of the last that came since the tick before; ``lost``: none has come for too long.
         """
         machine, program = self.machine, self.program
         self._load(self.channels, raw)
@@ -58,8 +69,7 @@ class ReferenceLoop:
         estimate = [machine.fields[i] for i in self.states]
         hold = hold and not running
         if running:
-            rows = self.controller.schedule.rows
-            self._state_feedback(rows[min(self.tick + len(self.input_history), len(rows) - 1)])
+            self._state_feedback(self._row(follow, set_point, lost))
             self.tick += 1
         elif hold and self.forces:
             self._state_feedback(self.hold_row)
@@ -87,6 +97,27 @@ class ReferenceLoop:
         """The row of the schedule from arming to run; the first one where it has none of its own."""
         schedule = self.controller.schedule
         return schedule.rows[0] if schedule.hold is None else schedule.hold
+
+    def _row(self, follow: bool, set_point: Sequence[int] | None, lost: bool) -> Array:
+        """The schedule entry of this tick; after the last one, with streamed set-points in it."""
+        rows = self.controller.schedule.rows
+        k, last = self.tick + len(self.input_history), len(rows) - 1
+        planned: Array = rows[min(k, last)]
+        if self.follower is None:
+            return planned
+        if set_point is not None:
+            self.follower.take(set_point)
+        self.follower.step(moves=follow and k >= last, lost=lost)
+        step = self.controller.plant.step
+        return np.array(self.follower.reference(step.nx + step.nu)) if k >= last else planned
+
+    def _follower(self, controller: Controller) -> Follower | None:
+        stream, schedule = controller.plant.stream, controller.schedule
+        if stream is None or schedule.tangent is None:
+            return None
+        bits = [schedule.fractions[state] for state in stream.states]
+        limits = raw_limits(stream, bits, self.program.period)
+        return Follower(limits, stream.states, schedule.rows[-1], schedule.tangent, self.formats.word)
 
     def _state_feedback(self, row: Array) -> None:
         """State feedback from the state predicted with the commands that were input_history since the sample."""

@@ -73,6 +73,11 @@ static void dispatch(sm_loop *l, const sm_message *message, uint32_t arrived_us)
   case MAVLINK_MSG_ID_MEASUREMENT:
     sm_tick_on_measurement(l, message, arrived_us);
     break;
+#if SM_STREAMS > 0
+  case MAVLINK_MSG_ID_SET_POINT:
+    sm_stream_on_set_point(l, message);
+    break;
+#endif
   case MAVLINK_MSG_ID_VIRTUAL_ENCODER:
     sm_tick_on_encoders(l, message);
     break;

@@ -28,6 +28,7 @@
 #include "sm_report.h"
 #include "sm_select.h"
 #include "sm_store.h"
+#include "sm_stream.h"
 #include "sm_supervisor.h"
 #include "sm_tick.h"
 #include "sm_upload.h"
@@ -56,11 +57,14 @@ typedef struct {
 
 struct sm_loop {
   const sm_loop_config *config;
-  sm_supervisor supervisor;  /* state, and what it allows */
-  sm_clock clock;            /* real or virtual time */
-  sm_tick_timing timing;     /* when ticks are run */
-  sm_tick_control control;   /* filter, state feedback, commands */
-  sm_selection selection;    /* the schedule in use */
+  sm_supervisor supervisor; /* state, and what it allows */
+  sm_clock clock;           /* real or virtual time */
+  sm_tick_timing timing;    /* when ticks are run */
+  sm_tick_control control;  /* filter, state feedback, commands */
+  sm_selection selection;   /* the schedule in use */
+#if SM_STREAMS > 0
+  sm_stream stream; /* set-points that come while it runs */
+#endif
   sm_axes axes;              /* motors, encoders, their calibration */
   sm_host host;              /* commands and their answers */
   sm_report report;          /* heartbeats, status messages, counters */

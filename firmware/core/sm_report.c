@@ -15,11 +15,14 @@ enum { PENDING_LINK = 1U, PENDING_TIMING = 2U, PENDING_SELF_TEST = 4U };
 _Static_assert(SM_NX <= STEPMAP_LIMIT_STATES, "messages cannot carry so many states");
 _Static_assert(SM_NZ <= STEPMAP_LIMIT_CHANNELS, "messages cannot carry so many measured values");
 _Static_assert(SM_AXES <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many commands");
+_Static_assert(SM_STREAMS <= STEPMAP_STREAM_LIMIT_SET_POINTS, "messages cannot carry so many set-points");
 _Static_assert(MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN ==
                        STEPMAP_LIMIT_STATES + STEPMAP_LIMIT_CHANNELS + STEPMAP_LIMIT_COMMANDS &&
                    MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN == STEPMAP_LIMIT_CHANNELS &&
                    MAVLINK_MSG_VIRTUAL_ENCODER_FIELD_COUNTS_LEN == STEPMAP_LIMIT_ENCODERS &&
-                   MAVLINK_MSG_VIRTUAL_ACTUATOR_FIELD_EFFORT_LEN == STEPMAP_LIMIT_COMMANDS,
+                   MAVLINK_MSG_VIRTUAL_ACTUATOR_FIELD_EFFORT_LEN == STEPMAP_LIMIT_COMMANDS &&
+                   MAVLINK_MSG_SET_POINT_FIELD_VALUES_LEN == STEPMAP_STREAM_LIMIT_SET_POINTS &&
+                   MAVLINK_MSG_SET_POINT_STATUS_FIELD_VALUE_LEN == STEPMAP_STREAM_LIMIT_SET_POINTS,
                "the dialect's arrays are as long as its limits");
 _Static_assert(STEPMAP_LIMIT_CHANNELS <= 16, "channels are bits of 16");
 _Static_assert(MAVLINK_MSG_HEARTBEAT_FIELD_BOARD_ID_LEN == PORT_BOARD_ID, "heartbeats carry the whole id");

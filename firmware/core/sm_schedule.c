@@ -3,7 +3,16 @@
 #include <string.h>
 
 /* Offsets in the head of a blob, as sm_schedule.h lists them. */
-enum { AT_VERSION = 4, AT_HEAD = 6, AT_COUNT = 16, AT_ENTRIES = 20, AT_SCALAR = 22, AT_PERIOD = 24, AT_HOLDS = 28 };
+enum {
+  AT_VERSION = 4,
+  AT_HEAD = 6,
+  AT_COUNT = 16,
+  AT_ENTRIES = 20,
+  AT_SCALAR = 22,
+  AT_PERIOD = 24,
+  AT_HOLDS = 28,
+  AT_STREAMS = 30
+};
 
 #define VERSION 1U
 #define CRC_BYTES 4U     /* at the end */
@@ -47,13 +56,15 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
   const uint32_t count = read_le(blob + AT_COUNT, 4);
   const uint32_t entries = read_le(blob + AT_ENTRIES, 2);
   const uint32_t row_bytes = entries * (blob[AT_SCALAR] == SCALAR_DOUBLE ? 8U : 4U);
-  if (entries != kind->entries || blob[AT_SCALAR] != kind->scalar || read_le(blob + AT_PERIOD, 4) != kind->period_us) {
+  const uint32_t streams = read_le(blob + AT_STREAMS, 2);
+  if (entries != kind->entries || blob[AT_SCALAR] != kind->scalar || read_le(blob + AT_PERIOD, 4) != kind->period_us ||
+      streams != kind->streams) {
     return SM_SCHEDULE_SHAPE;
   }
   const uint32_t head = padded(SM_SCHEDULE_HEAD + entries);
-  const uint32_t holds = read_le(blob + AT_HOLDS, 4);
+  const uint32_t holds = read_le(blob + AT_HOLDS, 2);
   if (read_le(blob + AT_HEAD, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes || holds > 1U ||
-      size != padded(head + (count + holds) * row_bytes + CRC_BYTES)) {
+      size != padded(head + (count + holds + 2U * streams) * row_bytes + CRC_BYTES)) {
     return SM_SCHEDULE_SIZE;
   }
   if (sm_crc32(0, blob, size - CRC_BYTES) != read_le(blob + size - CRC_BYTES, CRC_BYTES)) {
@@ -63,6 +74,7 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
   s->count = count;
   s->row_bytes = row_bytes;
   s->has_hold = holds != 0U;
+  s->streams = (uint16_t)streams;
   return 0;
 }
 
@@ -73,4 +85,8 @@ void sm_schedule_row(const sm_schedule *s, uint32_t k, void *row) {
 
 void sm_schedule_hold(const sm_schedule *s, void *row) {
   memcpy(row, s->rows + (s->has_hold ? (size_t)s->count * s->row_bytes : 0U), s->row_bytes);
+}
+
+const uint8_t *sm_schedule_tangent(const sm_schedule *s, uint32_t i) {
+  return s->rows + (size_t)(s->count + (s->has_hold ? 1U : 0U) + i) * s->row_bytes;
 }

@@ -9,9 +9,10 @@
  *  22  1  scalar: 0 int32_t, 1 float, 2 double
  *  23  1  word length in bits
  *  24  4  period in microseconds
- *  28  4  1 where a row that holds the start follows those of the ticks, else 0
+ *  28  2  1 where a row that holds the start follows those of the ticks, else 0
+ *  30  2  streamed set-points, n: 2n rows with the tangent of equilibria follow (sm_stream.h)
  *  32  n  fraction bits of each entry, then zeros up to a multiple of 8
- *         rows, one after another, then the one that holds the start; zeros
+ *         rows, one after another, then the one that holds the start, then tangents; zeros
  *  -4  4  CRC-32 of all before; the size is a multiple of 8
  *
  * Numbers are little endian, as all supported chips are. The blob must be aligned to four bytes (eight for double) and
@@ -43,6 +44,7 @@ typedef struct {
   uint32_t count;      /* rows, at least 1 */
   uint32_t row_bytes;  /* bytes per row */
   bool has_hold;       /* a row that holds the start follows them */
+  uint16_t streams;    /* streamed set-points, each with two rows behind all others */
 } sm_schedule;
 
 /* What the controller expects of a schedule. */
@@ -51,6 +53,7 @@ typedef struct {
   uint16_t entries;   /* SM_NROW */
   uint8_t scalar;     /* SM_SCALAR: 0 int32_t, 1 float, 2 double */
   uint32_t period_us; /* SM_PERIOD_US */
+  uint16_t streams;   /* SM_STREAMS */
 } sm_schedule_kind;
 
 #ifdef __cplusplus
@@ -67,6 +70,9 @@ void sm_schedule_row(const sm_schedule *s, uint32_t k, void *row);
 
 /* Copies the row that holds the start, row_bytes, to `row`; where there is none, schedule entry 0. */
 void sm_schedule_hold(const sm_schedule *s, void *row);
+
+/* Returns row i of the tangent of equilibria, 0 … 2 streams - 1, inside of the blob: row_bytes, aligned as the blob is. */
+const uint8_t *sm_schedule_tangent(const sm_schedule *s, uint32_t i);
 
 /* Returns the CRC-32 (polynomial 0xEDB88320, as in Ethernet and zip) of `size` bytes that follow others whose CRC-32 is
  * `crc`; 0 for the first. */

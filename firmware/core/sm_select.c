@@ -5,11 +5,12 @@
 #include "controller.h"
 #include "schedule.h"
 #include "sm_sha256.h"
+#include "sm_stream.h"
 
 const uint8_t sm_select_model[SM_STORE_NAME] = SM_MODEL_DIGEST;
 
 static sm_schedule_kind kind_of_model(void) {
-  sm_schedule_kind kind = {.entries = SM_NROW, .scalar = SM_SCALAR, .period_us = SM_PERIOD_US};
+  sm_schedule_kind kind = {.entries = SM_NROW, .scalar = SM_SCALAR, .period_us = SM_PERIOD_US, .streams = SM_STREAMS};
   memcpy(kind.model, sm_select_model, sizeof kind.model);
   return kind;
 }

@@ -69,6 +69,7 @@ static void state_feedback(sm_loop *l) {
     sm_axes_step(l);
   }
   copy_row(l, k->tick + SM_DELAY_SAMPLES, k->predicted.row);
+  sm_stream_step(l, k->tick + SM_DELAY_SAMPLES, &k->predicted);
   sm_state_feedback(&k->predicted);
   copy_commands(k->controller.u, k->predicted.u);
 }
@@ -84,6 +85,7 @@ static void apply_input(sm_tick_control *k) {
 #else
 static void state_feedback(sm_loop *l) {
   copy_row(l, l->control.tick, l->control.controller.row);
+  sm_stream_step(l, l->control.tick, &l->control.controller);
   sm_state_feedback(&l->control.controller);
 }
 
@@ -158,6 +160,7 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_u
   const uint32_t took_us = port_micros() - begin;
   l->timing.longest_us = max_u32(took_us, l->timing.longest_us);
   message.tick_us = sm_report_us16(took_us);
+  sm_stream_report(l);
   sm_report_send(l, MAVLINK_MSG_ID_TELEMETRY, &message);
   sm_axes_step(l);
   if (l->control.is_running) {
@@ -237,6 +240,7 @@ void sm_tick_start_filter(sm_loop *l) {
   memset(&k->controller, 0, sizeof k->controller);
   sm_start(&k->controller);
   k->is_running = false;
+  sm_stream_start(l);
   hold_start(l);
 #if SM_DELAY_SAMPLES > 0
   for (unsigned i = 0; i < SM_DELAY_SAMPLES; i++) {

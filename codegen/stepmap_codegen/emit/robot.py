@@ -10,6 +10,8 @@ from stepmap_codegen.emit.motors import MS, SHIFT, Axis, delay_samples, gains
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.program import Field, Program, Role
 from stepmap_codegen.model.scalar import Scalar
+from stepmap_codegen.stream.follower import raw_limits
+from stepmap_codegen.stream.settings import Stream
 
 
 def emit_robot(
@@ -19,8 +21,9 @@ def emit_robot(
     axes: Sequence[Axis],
     delay: float = 0.0,
     measured: Sequence[MeasuredStart] = (),
+    stream: Stream | None = None,
 ) -> str:
-    """robot.h; ``measured`` are the encoders that the board measures with itself."""
+    """robot.h; ``measured`` are the encoders that the board measures with itself, ``stream`` what it may be sent."""
     commands = [program.fields[i] for i in program.of(Role.COMMAND)]
     bits = [0 if formats is None else formats.fields[i] for i in program.of(Role.COMMAND)]
     used = list(zip(commands, bits, axes, strict=True))
@@ -51,7 +54,8 @@ def emit_robot(
         out += [f"    {line:<106} \\" for line in _config(command, axis, program.period)]
     if not used:
         out.append("    {0} \\")
-    return "\n".join([*out, "  }", "", *_encoders(program, formats, scalar, measured), "#endif", ""])
+    extra = [*_encoders(program, formats, scalar, measured), *_stream(program, formats, scalar, stream)]
+    return "\n".join([*out, "  }", "", *extra, "#endif", ""])
 
 
 def _factors(
@@ -99,6 +103,32 @@ def _encoders(
         f"#define SM_ENCODER_SCALE {{{', '.join(scales)}}}",
         f"#define SM_ENCODER_SHIFT {{{', '.join(shifts)}}}",
         f"#define SM_ENCODER_STILL {STILL} /* counts that one may move during a calibration */",
+        "",
+    ]
+
+
+def _stream(program: Program, formats: Formats | None, scalar: Scalar, stream: Stream | None) -> list[str]:
+    """Limits of streamed set-points, in the formats of their references; nothing where there are none."""
+    if stream is None:
+        return []
+    if formats is None:
+        period = program.period
+        lows, highs, steps = (
+            [_literal(value, scalar) for value in values] for values in (stream.low, stream.high, stream.rate * period)
+        )
+    else:
+        references = program.of(Role.SCHEDULE)
+        bits = [formats.fields[references[state]] for state in stream.states]
+        made = raw_limits(stream, bits, program.period)
+        lows, highs, steps = ([str(getattr(one, name)) for one in made] for name in ("low", "high", "step"))
+    return [
+        f"/* Set-points may be streamed for {', '.join(stream.names)} */",
+        f"#define SM_STREAMS {len(stream.names)}",
+        f"#define SM_STREAM_STATE {{{', '.join(map(str, stream.states))}}} /* its entry in the references */",
+        f"#define SM_STREAM_LOW {{{', '.join(lows)}}}",
+        f"#define SM_STREAM_HIGH {{{', '.join(highs)}}}",
+        f"#define SM_STREAM_STEP {{{', '.join(steps)}}} /* largest change in one tick */",
+        f"#define SM_STREAM_HOLD_US {round(stream.hold * 1e6)}U /* without a set-point until it stays where it is */",
         "",
     ]
 

@@ -18,10 +18,13 @@ from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import encode
 from stepmap_codegen.model.program import Program, Role
 from stepmap_codegen.model.scalar import Scalar
+from stepmap_codegen.stream.follower import raw_tangent
+from stepmap_codegen.stream.tangent import Tangent
 
 MAGIC = b"SMS1"
 VERSION = 1
-HEAD = struct.Struct("<4sHH8sIHBBII")  # magic, version, header bytes, model, rows, entries, scalar, word, period, holds
+HEAD = struct.Struct("<4sHH8sIHBBIHH")
+"""Magic, version, header bytes, model, rows, entries, scalar, word, period, rows that hold the start, streams."""
 FILES = ("schedule.bin", "schedule.h", "schedule.c")
 SCALARS = {Scalar.FIXED32: (0, "<i4"), Scalar.FLOAT32: (1, "<f4"), Scalar.FLOAT64: (2, "<f8")}
 
@@ -37,6 +40,7 @@ class Schedule:
     fractions: tuple[int, ...]  # fraction bits of each entry; zeros for floating point
     rows: Array  # (rows, entries): integers for fixed point
     hold: Array | None = None  # (entries): the row from arming to run, where forces hold the start
+    tangent: Array | None = None  # (2 n, entries): how references follow n streamed set-points
 
     def values(self) -> Array:
         """Rows of the ticks in SI units."""
@@ -55,17 +59,22 @@ class Schedule:
         """Rows behind those of the ticks: 1 where one holds the start, else 0."""
         return int(self.hold is not None)
 
+    @property
+    def streams(self) -> int:
+        """Streamed set-points."""
+        return 0 if self.tangent is None else len(self.tangent) // 2
+
     def pack(self) -> bytes:
         """The blob; its size is a multiple of eight, its last four bytes are the CRC-32 of all before."""
         code, kind = SCALARS[self.scalar]
         count, entries = self.rows.shape
         formats = np.array(self.fractions, dtype=np.int8).tobytes()
         size = _padded(HEAD.size + len(formats))
-        head = HEAD.pack(
-            MAGIC, VERSION, size, bytes.fromhex(self.model), count, entries, code, self.word, self.period_us, self.holds
-        )
+        named = (MAGIC, VERSION, size, bytes.fromhex(self.model))
+        head = HEAD.pack(*named, count, entries, code, self.word, self.period_us, self.holds, self.streams)
         body = (head + formats).ljust(size, b"\0") + self.rows.astype(kind).tobytes()
-        body += b"" if self.hold is None else self.hold.astype(kind).tobytes()
+        for more in (self.hold, self.tangent):
+            body += b"" if more is None else more.astype(kind).tobytes()
         body = body.ljust(_padded(len(body) + 4) - 4, b"\0")
         return body + struct.pack("<I", zlib.crc32(body))
 
@@ -76,14 +85,15 @@ def unpack(blob: bytes) -> Schedule:
         raise ShapeError("this is no schedule: it does not begin with 'SMS1'")
     if len(blob) < HEAD.size + 4:
         raise ShapeError(f"the schedule is damaged: {len(blob)} bytes, and its head alone has {HEAD.size}")
-    _, version, size, model, count, entries, code, word, period, holds = HEAD.unpack_from(blob)
+    _, version, size, model, count, entries, code, word, period, holds, streams = HEAD.unpack_from(blob)
     if version != VERSION:
         raise ShapeError(f"the schedule has version {version}, this program reads {VERSION}; generate it again")
     scalar = next((scalar for scalar, (number, _) in SCALARS.items() if number == code), None)
     if scalar is None:
         raise ShapeError(f"the schedule has scalars of an unknown kind, {code}")
     kind = np.dtype(SCALARS[scalar][1])
-    data = (count + holds) * entries * kind.itemsize
+    total = count + holds + 2 * streams
+    data = total * entries * kind.itemsize
     if not count * entries:
         raise ShapeError(f"the schedule is empty: {count} rows of {entries} entries")
     if holds > 1 or size != _padded(HEAD.size + entries) or len(blob) != _padded(size + data + 4):
@@ -91,9 +101,10 @@ def unpack(blob: bytes) -> Schedule:
     if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
         raise ShapeError("the schedule is damaged: its CRC is wrong")
     fractions = tuple(int(f) for f in np.frombuffer(blob, np.int8, entries, HEAD.size))
-    rows = np.frombuffer(blob, kind, (count + holds) * entries, size).reshape(count + holds, entries)
+    rows = np.frombuffer(blob, kind, total * entries, size).reshape(total, entries)
     wide = rows.astype(np.int64) if scalar is Scalar.FIXED32 else rows
-    return Schedule(model.hex(), scalar, word, period, fractions, wide[:count], wide[-1] if holds else None)
+    hold, tangent = wide[count] if holds else None, wide[count + holds :] if streams else None
+    return Schedule(model.hex(), scalar, word, period, fractions, wide[:count], hold, tangent)
 
 
 def same(one: Schedule, other: Schedule) -> bool:
@@ -101,13 +112,19 @@ def same(one: Schedule, other: Schedule) -> bool:
 
     The unit of floating point is 2⁻²² of an entry's largest value.
     """
-    kinds = [(s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape, s.holds) for s in (one, other)]
+    kinds = [
+        (s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape, s.holds, s.streams) for s in (one, other)
+    ]
     if kinds[0] != kinds[1]:
         return False
     unit: Array = 2.0 ** -np.array(one.fractions, dtype=float)
     a, b = one.all_values(), other.all_values()
     if one.scalar is not Scalar.FIXED32:
         unit = 2.0**-22 * np.abs(a).max(axis=0, initial=0.0)
+    if one.tangent is not None and other.tangent is not None:
+        units = 1.0 if one.scalar is Scalar.FIXED32 else 2.0**-22 * np.abs(one.tangent).max(initial=0.0)
+        if (np.abs(one.tangent - other.tangent) > units).any():
+            return False
     return bool((np.abs(a - b) <= unit).all())
 
 
@@ -118,6 +135,7 @@ def make_schedule(
     model: str,
     values: Array,
     holds: Sequence[Array] = (),
+    tangent: Tangent | None = None,
 ) -> Schedule:
     """A schedule from rows in SI units; raises RangeError where one does not fit its format.
 
@@ -128,7 +146,8 @@ def make_schedule(
     if formats is None:
         held = values.astype(SCALARS[scalar][1])  # as the board will read them
         first = holds[0].astype(SCALARS[scalar][1]) if holds else None
-        return Schedule(model, scalar, 32, period, (0,) * len(indices), held, first)
+        slopes = None if tangent is None else _padded_rows(tangent, len(indices)).astype(SCALARS[scalar][1])
+        return Schedule(model, scalar, 32, period, (0,) * len(indices), held, first, slopes)
     fractions = tuple(formats.fields[i] for i in indices)
     tops = 2.0 ** (formats.word - 1.0 - np.array(fractions))
     for i, top, column in zip(indices, tops, values.T, strict=True):
@@ -145,7 +164,25 @@ def make_schedule(
     fitting = next((row for row in holds if (np.abs(row) < tops).all()), None)
     first = None if fitting is None else encode(fitting[:, None], fractions, formats.word)[:, 0]
     rows = encode(values.T, fractions, formats.word).T
-    return Schedule(model, scalar, formats.word, period, fractions, rows, first)
+    raw = None if tangent is None else _raw_tangent(tangent, fractions)
+    return Schedule(model, scalar, formats.word, period, fractions, rows, first, raw)
+
+
+def _padded_rows(tangent: Tangent, entries: int) -> Array:
+    """D and E as rows of a schedule; gains do not change."""
+    rows = np.vstack([tangent.D, tangent.E])
+    return np.pad(rows, ((0, 0), (0, entries - rows.shape[1])))
+
+
+def _raw_tangent(tangent: Tangent, fractions: Sequence[int]) -> Array:
+    """The same as raw values; raises RangeError where one is too large."""
+    raw = raw_tangent(_padded_rows(tangent, len(fractions)), fractions, tangent.states)
+    if (np.abs(raw) >= 2.0**31).any():
+        raise RangeError(
+            "[stream]: a reference changes too much with its set-point for the formats of this controller",
+            hint="Stream coordinates with a larger range, or leave out those that move others by very much.",
+        )
+    return raw.astype(np.int64)
 
 
 def emit_schedule(blob: bytes) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from stepmap.arrays import Array
 from stepmap.estimate import registry
 from stepmap.steps.variational import VariationalStep
+from stepmap_codegen.stream.settings import Stream
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,4 @@ class Plant:
     noise: Noise
     gains: Array  # (N, nu, ndx): only their zeros matter here
     settings: Settings
+    stream: Stream | None = None  # set-points that come while it runs

@@ -13,6 +13,7 @@ from stepmap.steps.protocol import Trajectory
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.float_machine import FloatMachine, Magnitudes
 from stepmap_codegen.model.program import BlockRole, Program, Role
+from stepmap_codegen.stream.tangent import Tangent, streamed, tangent
 
 SNAPSHOTS = 40  # ticks at which rounding is measured
 
@@ -54,7 +55,9 @@ def simulate_seeds(
     program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, seeds: Sequence[int]
 ) -> list[Recording]:
     """The same for each seed in place of the ensemble's own; all of them run at once, which takes little longer."""
-    schedule = schedule_rows(program, plant, trajectory)[:-1][: ensemble.ticks]
+    schedule = np.vstack([schedule_rows(program, plant, trajectory)[:-1], streamed_rows(program, plant, trajectory)])[
+        : ensemble.ticks
+    ]
     runs = _ClosedLoops(program, plant, trajectory.x[0], ensemble, seeds)
     for tick, row in enumerate(schedule):
         snapshot = tick % max(len(schedule) // SNAPSHOTS, 1) == 0
@@ -192,3 +195,22 @@ def schedule_rows(program: Program, plant: Plant, trajectory: Trajectory) -> Arr
     hold = step.layout.hold(trajectory.x[-1], trajectory.u[-1, : len(step.system.inputs)])
     inputs = np.concatenate([trajectory.u, hold[None]])
     return np.concatenate([trajectory.x, inputs, np.concatenate([gains, gains[-1:]])], axis=1)
+
+
+def end_tangent(plant: Plant, trajectory: Trajectory) -> Tangent | None:
+    """How references follow set-points from the plan's end on; None for a plant without a stream."""
+    if plant.stream is None:
+        return None
+    step = plant.step
+    x = trajectory.x[-1]
+    return tangent(plant.stream, step, x, step.layout.hold(x, trajectory.u[-1, : len(step.system.inputs)]))
+
+
+def streamed_rows(program: Program, plant: Plant, trajectory: Trajectory) -> Array:
+    """Rows that follow set-points to the corners of their limits, behind those of the plan; none without a stream."""
+    entries, at = len(program.of(Role.SCHEDULE)), end_tangent(plant, trajectory)
+    if plant.stream is None or at is None:
+        return np.zeros((0, entries))
+    references = streamed(plant.stream, at, plant.step.dt)
+    gains = schedule_rows(program, plant, trajectory)[-1, references.shape[1] :]
+    return np.hstack([references, np.tile(gains, (len(references), 1))])

@@ -81,6 +81,8 @@ def made_of(plant: Plant) -> dict[str, float | None]:
     quantities: list[Coordinate | Input] = [*system.dynamic, *system.kinematic, *system.inputs]
     for quantity in quantities:
         made |= {f"the limit {end} of {quantity.name!r}": getattr(quantity, end) for end in ("low", "high")}
+    for streamed in () if plant.stream is None else plant.stream.quantities:
+        made |= {f"the streamed {end} of {streamed.name!r}": getattr(streamed, end) for end in ("low", "high", "rate")}
     made |= {f"the process noise of {n!r}": float(v) for n, v in zip(step.state_names, process, strict=True)}
     return made | {f"the measurement noise of {n!r}": float(v) for n, v in zip(channels, measurement, strict=True)}
 

@@ -64,6 +64,8 @@ class RobotRun(RunSequencer):
         self._begun = time.monotonic()
         self._unanswered: dict[int, Measurement] = {}  # by sequence
         self._last_frame: float | None = None
+        self._started = 0.0  # when the run began
+        self._streamed = 0  # ticks since then, whose set-points are sent
 
     @property
     def time(self) -> float:
@@ -164,6 +166,7 @@ class RobotRun(RunSequencer):
         self.session.run()
         self.session.last_heartbeat()
         self.event("running")
+        self._started = self.time
         self.operator.report("running. ANY KEY STOPS THE ROBOT")
         last_tick = self.time
         while not self.run.ended:
@@ -201,6 +204,9 @@ class RobotRun(RunSequencer):
     def cycle(self, *, running: bool) -> list[Row]:
         """Sends a measurement if a frame has come; the ticks that the board has reported since the last call."""
         found = self.camera.next(POLL_S)
+        if running and self.time - self._started >= self._streamed * self.period:
+            self.streaming.send(self._streamed * self.period)
+            self._streamed += 1
         if found is not None:
             self.session.stamp_us = round(self.time * 1e6) & 0xFFFFFFFF
             age = time.monotonic() - found.time
@@ -212,7 +218,9 @@ class RobotRun(RunSequencer):
             for old in [number for number in self._unanswered if number <= self.session.sequence - MAX_UNANSWERED]:
                 del self._unanswered[old]
                 self.run.misses += running
-        return [self._log_tick(message, running) for message in self.session.ticks()]
+        rows = [self._log_tick(message, running) for message in self.session.ticks()]
+        self.streaming.collect(self.time)
+        return rows
 
     # The log
 

@@ -109,6 +109,9 @@ def _send_again(recorded: RecordedRun, link: Link, board: Board) -> list[Message
         elif kind == "measurement":
             session.sequence = sent["sequence"] - 1
             telemetry += session.tick(sent["words"], sent["valid"])
+        elif kind == "set_point":
+            session.set_points = sent["sequence"] - 1
+            session.set_point(sent["words"])
         elif kind == "encoder":
             session.ask_encoders(sent["words"])
         elif kind == "reset":
@@ -126,6 +129,7 @@ def _repeatable(recorded: RecordedRun) -> tuple[list[Row], str]:
     """The ticks that can be done again, and why there are no more of them."""
     if recorded.controller.encoders:
         return [], "the board ticked by its own clock, with its own encoders; a run in lock-step can be replayed"
+    holding = dialect.value("STEPMAP_STREAM_HOLDING")
     calm = {dialect.value(f"STEPMAP_STATE_{name}") for name in REPEATABLE}
     sent = {one["sequence"] for one in recorded.sent if one["kind"] == "measurement"}
     rows: list[Row] = []
@@ -137,6 +141,9 @@ def _repeatable(recorded: RecordedRun) -> tuple[list[Row], str]:
             return rows, f"telemetry is missing before tick {row.tick} at {row.time:.3f} s"
         if row.measured and row.sequence not in sent:
             return rows, f"the measurement of tick {row.tick} at {row.time:.3f} s is missing"
+        told = recorded.closed.followed.get(row.tick) if row.running else None
+        if told is not None and told.sequence > 0 and told.state == holding:
+            return rows, f"from {row.time:.3f} s on set-points did not come, and the board's clock decided when"
         rows.append(row)
     return rows, ""
 
@@ -153,6 +160,7 @@ class _VirtualTimeReplay:
         self.session = Session(link, SignalCodec.parse(recorded.controller.description()))
         self.period_us = round(recorded.controller.program.period * 1e6)
         self.sent = recorded.sent
+        self.set_points, self.followed = recorded.closed.set_points, recorded.closed.followed
         self.measurements = {one["sequence"]: one for one in recorded.sent if one["kind"] == "measurement"}
         self._last = 0  # number of the last measurement
 
@@ -169,12 +177,22 @@ class _VirtualTimeReplay:
             if row.running and not running:
                 self.session.run()
                 running = True
+            if row.running:
+                self._set_point(row)
             due = begin + k * self.period_us
             if row.measured:
                 telemetry += self._measure(row.sequence, due)
             else:
                 telemetry += self._wait(due + self.period_us // 2 + 1, running)
         return telemetry
+
+    def _set_point(self, row: Row) -> None:
+        """Sends the last set-point that the board had for a tick; each again, so that none is missed for too long."""
+        told = self.followed.get(row.tick)
+        sent = None if told is None else self.set_points.get(told.sequence)
+        if told is not None and sent is not None:
+            self.session.set_points = told.sequence - 1
+            self.session.set_point(sent)
 
     def _calibrate(self) -> None:
         """With the measurements before the command to arm."""

@@ -11,6 +11,7 @@ from typing import Self
 
 from stepmap.errors import StepmapError
 from stepmap_hil.bench.setup import Setup
+from stepmap_hil.bench.streaming import Streaming
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Run, RunLog
 from stepmap_hil.runs.mcap import Recorder
@@ -46,6 +47,7 @@ class RunSequencer(ABC):
             recorder.add("board", {"id": run.board_id})
         self.period = controller.program.period
         self.log = RunLog(job, self.codec, run, recorder, self.listener)
+        self.streaming = Streaming(controller, setup.reference, self.session, self.log)
         self.moved = False  # whether the robot may move, or has moved
 
     @property
@@ -60,6 +62,7 @@ class RunSequencer(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """A board that is gone cannot be stopped."""
+        self.streaming.close()
         if self.moved:
             self.run.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error or "left")
             with suppress(StepmapError, OSError):

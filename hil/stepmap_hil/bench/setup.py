@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from stepmap_hil.sensors import base as sensors
 from stepmap_hil.sensors import own_encoders
 from stepmap_hil.sensors.base import Sensor
 from stepmap_hil.sensors.frame_delay import FrameDelay
+from stepmap_hil.setpoints.base import Reference
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
 
@@ -67,6 +69,7 @@ class Setup:
     ticks: int | None = None  # as many as the plan has where None
     rig: RigFile = field(default_factory=RigFile)
     flashed: Flashed | None = None
+    reference: Reference | None = None  # of set-points that are streamed
 
     def board(self) -> Board:
         if self.port is not None:
@@ -93,7 +96,10 @@ class Setup:
     @property
     def planned(self) -> int:
         """Ticks of a run that is not ended early."""
-        return len(self.controller.schedule.rows) - 1 if self.ticks is None else self.ticks
+        if self.ticks is not None:
+            return self.ticks
+        more = 0.0 if self.reference is None else self.reference.seconds / self.controller.program.period
+        return len(self.controller.schedule.rows) - 1 + ceil(more - 1e-9)
 
     def circumstances(self, faults: Sequence[Fault] = ()) -> Circumstances:
         """What a diagnosis has to know; `faults` are those that happened, with those of the operator."""

@@ -138,7 +138,8 @@ class Bench(RunSequencer):
         self._begin_faults()
         self._end()
         if self.injector is not None:
-            outcome = RunOutcome.of(self.controller, self.run.rows, self.started, self._path, over, end)
+            seen = (self.run.rows, self.started, self._path, over, end)
+            outcome = RunOutcome.of(self.controller, *seen, self.run.followed)
             self.run.results += evaluate_faults(self.injector.faults, outcome, self.injector.happened)
         return self.run
 
@@ -197,7 +198,8 @@ class Bench(RunSequencer):
             self._miss(running)
         elif not self.sensor_error:
             self.reader.start(self.plant, sample)
-        if running:
+        if running and self.started is not None:
+            self.streaming.send(self.time - self.started)
             self._path.append((self.time, sample.coordinates[self.plant.nd :]))
 
         def serve_frames(seconds: float) -> bool:
@@ -292,7 +294,7 @@ class Bench(RunSequencer):
     def _log_tick(self, message: Message, sent: Measurement | None, running: bool) -> None:
         """Logs a tick with the measurement it followed, None where the board ran it without one."""
         seen = Measurement.sample(self.plant, self.time) if sent is None else sent
-        self.last = self.log.tick(self.time, message, seen, running=running, measured=sent is not None)
+        self._logged(message, seen, running, measured=sent is not None)
 
     def _log_own_tick(self, message: Message, running: bool) -> None:
         """Logs a tick that followed what the board itself has measured."""
@@ -301,7 +303,11 @@ class Bench(RunSequencer):
             raw = tuple(measured.z[: len(seen.z)])
             seen = replace(seen, z=self.codec.decode("measurement", raw), valid=measured.valid, raw=raw)
         running = running and message.state != ARMED  # in real time sent before it received "run"
-        self.last = self.log.tick(self.time, message, seen, running=running, measured=measured is not None)
+        self._logged(message, seen, running, measured=measured is not None)
+
+    def _logged(self, message: Message, seen: Measurement, running: bool, *, measured: bool) -> None:
+        self.streaming.collect(self.time)
+        self.last = self.log.tick(self.time, message, seen, running=running, measured=measured)
 
     def _sent(self, sent: Sent) -> None:
         if self.injector is None or self.injector.port.delivered:

@@ -18,8 +18,9 @@ from stepmap_codegen import Controller
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.faults.spec import Fault, operator_fault
 from stepmap_hil.report.off import apart, groups, label
+from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.listener import RunListener
-from stepmap_hil.runs.log import STOPPED, Row, Run
+from stepmap_hil.runs.log import STOPPED, Row, Run, reference
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.raw_values import SignalCodec
@@ -52,6 +53,7 @@ class LiveRun(RunListener):
         self._plan = controller.schedule.values()[:, : self._step.nx]
         self._camera: Depth | None = None
         self._points: Array | None = None
+        self._followed: dict[int, Followed] = {}  # the last one
         page.offer(False)
 
     def on_start(self, sensor: object) -> None:
@@ -64,7 +66,7 @@ class LiveRun(RunListener):
         from stepmap_hil.live import LiveFrame
 
         pose = self._step.layout.pose
-        estimate, goal = self.codec.decode("estimate", row.estimate), self._plan[min(row.tick, len(self._plan) - 1)]
+        estimate, goal = self.codec.decode("estimate", row.estimate), self._goal(row)
         truth = np.array(row.coordinates)
         numbers = self._errors(truth, goal, estimate)
         if row.measured:
@@ -77,6 +79,17 @@ class LiveRun(RunListener):
         self.page.update(
             LiveFrame(row.time, truth, pose(estimate), pose(goal), numbers, state, explain(row.reason), self._points)
         )
+
+    def on_followed(self, told: Followed) -> None:
+        self._followed = {told.tick: told}
+
+    def _goal(self, row: Row) -> Array:
+        """The reference state of a tick."""
+        planned: Array = self._plan[min(row.tick, len(self._plan) - 1)]
+        if row.tick not in self._followed:
+            return planned
+        streamed: Array = reference(self.controller, [row], self._followed)[0]
+        return streamed
 
     def _errors(self, truth: Array, goal: Array, estimate: Array) -> dict[str, float]:
         """Of the plant from the reference, and of the estimate from the plant, each unit apart."""

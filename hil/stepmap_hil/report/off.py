@@ -32,13 +32,19 @@ def apart(system: System, one: Array, other: Array) -> dict[str, float]:
 
 
 class Off:
-    """Tells how far a tick is off its reference: the masses, and coordinates that are no lengths."""
+    """Tells how far a tick is off its reference: the masses, and coordinates that are no lengths.
+
+    Nothing after the end of a plan that set-points follow, which a tick does not tell.
+    """
 
     def __init__(self, controller: Controller, angles: str = "rad") -> None:
         self.controller, self.angles, self.system = controller, angles, controller.plant.step.system
         self._travels = bodies_travel(self.system)
 
     def __call__(self, row: Row) -> str:
+        stream = self.controller.plant.stream
+        if stream is not None and row.tick >= len(self.controller.schedule.rows) - 1:
+            return ""
         here, goal = np.array([row.coordinates]), reference(self.controller, [row])
         found = apart(self.system, here[0], goal[0])
         if self._travels:

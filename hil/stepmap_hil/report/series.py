@@ -11,7 +11,8 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError
 from stepmap_codegen import Controller
 from stepmap_hil.runs.fault_verdict import MOVING
-from stepmap_hil.runs.log import Row, Run, reference
+from stepmap_hil.runs.followed import references
+from stepmap_hil.runs.log import Row, Run
 from stepmap_hil.wire.raw_values import SignalCodec
 
 
@@ -49,21 +50,23 @@ def series(controller: Controller, run: Run) -> Series:
     """The ticks of a run until the board ended it, as arrays."""
     codec = SignalCodec.parse(controller.description())
     rows = moving(run)
+    step = controller.plant.step
+    planned = references(controller, rows, run.followed).reshape(-1, step.nx + step.nu)
     nz = len(codec.fields["measurement"])
     measured = np.array([row.z for row in rows]).reshape(-1, nz)
     valid = np.array([[row.valid >> k & 1 for k in range(nz)] for row in rows], dtype=bool).reshape(-1, nz)
     return Series(
         tick=np.array([row.tick for row in rows], dtype=np.int64),
         time=np.array([row.time for row in rows]) - (rows[0].time if rows else 0.0),
-        reference=reference(controller, rows),
+        reference=planned[:, : step.nx],
         coordinates=np.array([row.coordinates for row in rows]),
         truth=np.array([row.truth for row in rows]),
         measured=measured,
         valid=valid,
         estimate=np.array([codec.decode("estimate", row.estimate) for row in rows]),
-        plan=_plan(controller, rows),
+        plan=planned[:, step.nx :],
         command=np.array([codec.decode("command", row.command) for row in rows]),
-        raw_command=_raw_commands(controller, rows, _held(measured, valid)),
+        raw_command=_raw_commands(controller, rows, _held(measured, valid), planned),
         latency_ms=np.array([row.latency_ms for row in rows if row.measured]),
         jitter_ms=np.array([row.jitter_ms for row in rows if row.measured]),
         known=run.plant == "simulated",
@@ -78,14 +81,11 @@ def _held(z: Array, valid: Array) -> Array:
     return held
 
 
-def _plan(controller: Controller, rows: Sequence[Row]) -> Array:
-    """Inputs of the schedule at the ticks of a run."""
-    step, values = controller.plant.step, controller.schedule.values()
-    return np.array([values[min(row.tick, len(values) - 1), step.nx : step.nx + step.nu] for row in rows])
+def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array, planned: Array) -> Array:
+    """Commands from measurements alone: positions as measured, momenta and speeds from the last two of them.
 
-
-def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Array:
-    """Commands from measurements alone: positions as measured, momenta and speeds from the last two of them."""
+    ``planned`` are references of states and inputs, a row per tick.
+    """
     step = controller.plant.step
     robot = [c.name for c in step.system.kinematic]
     start = step.layout.pose(controller.output.start)
@@ -93,13 +93,13 @@ def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array) -> Arra
     q = start + (z - np.asarray(step.system.readings(start))) @ slope.T
     speed = np.diff(q, axis=0, prepend=q[:1]) / step.dt
     values = controller.schedule.values()
-    nx, nu = step.nx, step.nu
+    nx = step.nx
     gains = controller.plant.gains
     out = []
     for k, row in enumerate(rows):
         at = min(row.tick, len(values) - 1)
         pushing = values[max(at - 1, 0), nx : nx + len(step.system.inputs)]  # forces of the step that ended here
-        x_ref, u_ref = values[at, :nx], values[at, nx : nx + nu]
+        x_ref, u_ref = planned[k, :nx], planned[k, nx:]
         try:
             pushed = step.from_velocity(step.system.satisfy_constraints(q[k], robot), speed[k], forces=pushing)
         except ConvergenceError:  # measurements that no pose could give

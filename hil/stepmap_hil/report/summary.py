@@ -13,6 +13,7 @@ from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.report import quantities
 from stepmap_hil.report.series import Series, common, moving, rms, roughness
 from stepmap_hil.runs.fault_verdict import MOVING, NEVER
+from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.log import Run, errors
 from stepmap_hil.wire import dialect
 
@@ -23,8 +24,12 @@ def bit_exact(controller: Controller, run: Run) -> bool | None:
         return None
     reference_loop, last = ReferenceLoop(controller), None
     follow, armed = dialect.value("STEPMAP_STATE_RUNNING"), dialect.value("STEPMAP_STATE_ARMED")
+    holding = dialect.value("STEPMAP_STREAM_HOLDING")
     for row in run.rows:
         if last is not None and row.running and last.running and row.tick != last.tick + 1:
+            return None
+        told = run.followed.get(row.tick) if row.running else None
+        if row.running and controller.plant.stream is not None and told is None:
             return None
         made = reference_loop.step(
             row.valid if row.measured else 0,
@@ -32,11 +37,20 @@ def bit_exact(controller: Controller, run: Run) -> bool | None:
             follow=row.state == follow,
             running=row.running,
             hold=row.state == armed,
+            set_point=None if told is None else run.set_points.get(told.sequence),
+            lost=told is not None and told.state == holding,
         )
-        if (row.estimate, row.command, row.taken) != made:
+        if (row.estimate, row.command, row.taken) != made or not _followed(reference_loop, told):
             return False
         last = row
     return True
+
+
+def _followed(loop: ReferenceLoop, told: Followed | None) -> bool:
+    """Whether a board followed the set-points that the model follows."""
+    if told is None or loop.follower is None:
+        return True
+    return (loop.follower.value, loop.follower.next) == (told.value, told.next)
 
 
 def comparison(controller: Controller, closed: Series, opened: Series | None) -> dict[str, Any]:

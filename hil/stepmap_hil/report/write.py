@@ -38,6 +38,8 @@ def complete(recorder: Recorder, opened: Run | None, known: Mapping[str, Any]) -
     """Adds to a recording what is known only later: the run to compare with, and all facts."""
     for row in opened.rows if opened is not None else ():
         recorder.write("/open_loop", row.time, **vars(row))
+        if opened is not None and row.running and row.tick in opened.followed:
+            recorder.write("/open_loop_set_point", row.time, **vars(opened.followed[row.tick]))
     recorder.add("facts", {"facts": json.dumps(dict(known))})
 
 

@@ -112,8 +112,16 @@ class Diagnosis:
             assert self.reference is not None
             self.reference.sigmas = {}
             valid = row.valid if row.measured else 0
-            moves = {"follow": row.state == follow, "running": row.running, "hold": row.state == armed}
-            _, _, taken = self.reference.step(valid, row.words, **moves)
+            told = self.run.followed.get(row.tick) if row.running else None
+            _, _, taken = self.reference.step(
+                valid,
+                row.words,
+                follow=row.state == follow,
+                running=row.running,
+                hold=row.state == armed,
+                set_point=None if told is None else self.run.set_points.get(told.sequence),
+                lost=told is not None and told.state == dialect.value("STEPMAP_STREAM_HOLDING"),
+            )
             used = [s**2 for bit, s in self.reference.sigmas.items() if taken >> bit & 1]
             mean += (sum(used) / len(used) - mean) / NIS_WINDOW if used else 0.0
             yield TickInnovations(row, dict(self.reference.sigmas), mean)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from stepmap.arrays import Array
 from stepmap.units import small
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import UPLOADS, Fault, FaultVerdict
+from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.log import Row, errors, reference
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import Reason
@@ -46,11 +47,15 @@ class RunOutcome:
         path: Sequence[tuple[float, Array]],
         ended: tuple[str, str] | None,
         end: float,
+        followed: Mapping[int, Followed] | None = None,
     ) -> RunOutcome:
-        """What rows show since the run was ``started``; ``path`` has times and positions of the motors."""
+        """What rows show since the run was ``started``; ``path`` has times and positions of the motors.
+
+        ``followed`` are set-points that were streamed meanwhile, by tick.
+        """
         ran = [row for row in rows if row.running]
         coordinates = np.array([row.coordinates for row in ran]).reshape(len(ran), -1)
-        error = errors(controller, coordinates, reference(controller, ran))
+        error = errors(controller, coordinates, reference(controller, ran, followed))
         times = np.array([row.time for row in ran]) - started
         clock = np.array([at for at, _ in path]) - started
         robot = np.array([where for _, where in path]).reshape(len(clock), -1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stepmap_hil.faults.spec import Fault
 
 if TYPE_CHECKING:
+    from stepmap_hil.runs.followed import Followed
     from stepmap_hil.runs.log import Row, Run
     from stepmap_hil.wire.dialect import Message
 
@@ -26,6 +27,9 @@ class RunListener:
 
     def on_tick(self, row: Row, message: Message) -> None:
         """A tick was logged; ``message`` is its telemetry."""
+
+    def on_followed(self, told: Followed) -> None:
+        """The board has said what set-points it follows in the tick that is logged next."""
 
     def on_event(self, at: float, text: str) -> None:
         """An event was logged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from stepmap.arrays import Array
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import FaultVerdict
+from stepmap_hil.runs.followed import Followed, references
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.sensors.measurement import Measurement
@@ -80,6 +81,8 @@ class Run:
     broken: bool = False  # it ended because the bench itself could not go on
     board_id: str = ""  # in hexadecimal digits
     took_upload: bool = True  # the schedule was uploaded, and is not that of the image
+    set_points: dict[int, list[int]] = field(default_factory=dict)  # sent, raw values by sequence
+    followed: dict[int, Followed] = field(default_factory=dict)  # by tick
 
     @property
     def lockstep(self) -> bool:
@@ -94,6 +97,8 @@ class Run:
             for name in ("latency_ms", "jitter_ms"):
                 del content[name]
             total.update(json.dumps(content).encode())
+        for told in self.followed.values():
+            total.update(json.dumps(asdict(told)).encode())
         rest = [self.events, [result.document() for result in self.results], self.ended]
         total.update(json.dumps(rest).encode())
         return total.hexdigest()
@@ -102,11 +107,11 @@ class Run:
 Watch = Callable[[Row], bool]  # after each tick; False ends the run
 
 
-def reference(controller: Controller, rows: Sequence[Row]) -> Array:
-    """Reference states of the ticks of a run."""
-    values = controller.schedule.values()
+def reference(controller: Controller, rows: Sequence[Row], followed: Mapping[int, Followed] | None = None) -> Array:
+    """Reference states of the ticks of a run; ``followed`` are the set-points that came meanwhile."""
     nx = controller.plant.step.nx
-    return np.array([values[min(row.tick, len(values) - 1), :nx] for row in rows])
+    states: Array = references(controller, rows, followed or {}).reshape(len(rows), -1)[:, :nx]
+    return states
 
 
 def errors(controller: Controller, coordinates: Array, goal: Array) -> Array:
@@ -167,6 +172,17 @@ class RunLog:
                 self.recorder.write("/plant", time, **_named(names, seen.coordinates))
         return row
 
+    def followed(self, time: float, message: Message) -> None:
+        """Logs what a board said of set-points in a tick."""
+        count = len(self.codec.fields.get("set_point", []))
+        told = Followed(
+            message.tick, message.sequence, message.state, list(message.value[:count]), list(message.next[:count])
+        )
+        self.run.followed[told.tick] = told
+        self.listener.on_followed(told)
+        if self.recorder is not None:
+            self.recorder.write("/set_point", time, **vars(told))
+
     def event(self, time: float, text: str) -> None:
         self.run.events.append((time, text))
         self.listener.on_event(time, text)
@@ -175,6 +191,8 @@ class RunLog:
 
     def sent(self, time: float, sent: Sent) -> None:
         """Records a message to the board, so that it can be sent again (``stepmap replay``)."""
+        if sent.kind == "set_point":
+            self.run.set_points[sent.sequence] = list(sent.words)
         if self.recorder is not None:
             self.recorder.write("/sent", time, **{**vars(sent), "words": list(sent.words)})
 

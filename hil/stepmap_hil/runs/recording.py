@@ -105,6 +105,11 @@ def _recorded_run(recording: Recording, path: Path, code: bytes | None) -> Recor
     rows = recorded.rows(recording.of("/open_loop"), *sizes)
     opened = Run(about.job, about.board, "lockstep", rows=rows) if rows else None
     sent = [recorded.sent(entry, codec) for entry in recording.of("/sent")]
+    closed.set_points = {one["sequence"]: one["words"] for one in sent if one["kind"] == "set_point"}
+    for run, topic in ((closed, "/set_point"), (opened, "/open_loop_set_point")):
+        told = [recorded.followed(entry, codec) for entry in recording.of(topic)]
+        if run is not None:
+            run.followed = {one.tick: one for one in told}
     return RecordedRun(job, choices, controller, closed, opened, facts, sent, concluded=end is not None)
 
 

@@ -17,6 +17,7 @@ from stepmap.text import printable
 from stepmap_codegen import boards
 from stepmap_hil.faults.spec import FaultVerdict
 from stepmap_hil.rig.file import PLANTS
+from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.log import MODES, MOST_SEED, Row, Stop
 from stepmap_hil.runs.mcap import NAME, Entry
 from stepmap_hil.runs.stage_times import StageTime
@@ -27,7 +28,7 @@ from stepmap_hil.wire.session import Sent
 MODEL = re.compile(r"[0-9a-f]{8,64}")
 DIGITS = re.compile(r"[0-9]{1,18}")
 BOARD = re.compile(r"(?:[0-9a-f]{2}){0,32}")
-KINDS = ("command", "measurement", "encoder", "reset")
+KINDS = ("command", "measurement", "encoder", "reset", "set_point")
 WORD, COUNT = (-(2**31), 2**31), (0, 2**32)  # ranges of raw values and of counters, as on the wire
 LONGEST = 1000  # characters of a text
 LARGEST = 1e12  # of any number: squares of it and their sums are finite
@@ -175,6 +176,21 @@ def sent(entry: Entry, codec: SignalCodec) -> dict[str, Any]:
     }
     if made["kind"] == "command" and made["text"] not in _commands():
         raise DamagedError(f"no command is called {_shown(made['text'])}")
+    return made
+
+
+def followed(entry: Entry, codec: SignalCodec) -> Followed:
+    """What the board said of set-points in a tick."""
+    given, count = entry.content, len(codec.fields.get("set_point", ()))
+    made = Followed(
+        tick=_whole(given["tick"], "tick", *COUNT),
+        sequence=_whole(given["sequence"], "sequence", *COUNT),
+        state=_whole(given["state"], "state", *COUNT),
+        value=_words(list(given["value"]), "a set-point"),
+        next=_words(list(given["next"]), "a set-point"),
+    )
+    if len(made.value) != count or len(made.next) != count:
+        raise DamagedError(f"a set-point has {len(made.value)} and {len(made.next)} values, not {count}")
     return made
 
 

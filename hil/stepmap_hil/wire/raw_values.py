@@ -43,6 +43,10 @@ class SignalCodec:
         fields: dict[str, list[dict[str, Any]]] = {}
         for field in document["fields"]:
             fields.setdefault(field["role"], []).append(field)
+        known = {field["label"]: field for field in document["fields"] if field["role"] == "schedule"}
+        for quantity in document.get("stream", {}).get("quantities", ()):  # in the formats of their references
+            entry = {**known[f"reference of {quantity['name']}"], **quantity, "label": quantity["name"]}
+            fields.setdefault("set_point", []).append(entry)
         model, axes = bytes.fromhex(document["model"]), tuple(document["axes"])
         return cls(document["system"], model, document["scalar"], document["period"], fields, axes)
 

@@ -34,7 +34,7 @@ class Actuators:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that was sent; kind is "command", "measurement", "encoder", or "reset" of the board."""
+    """A message that was sent; kind is "command", "measurement", "encoder", "set_point", or "reset" of the board."""
 
     kind: str
     stamp_us: int
@@ -62,6 +62,7 @@ class Session:
         self.link, self.codec, self.options, self.schedule = link, codec, tuple(options), schedule
         self.stamp_us = 1_000_000
         self.sequence = 0
+        self.set_points = 0  # sent so far
         self._fence = 0
         self._own: dict[int, Message] = {}  # measurements of the board, by sequence
         self._log = log or (lambda sent: None)
@@ -207,6 +208,19 @@ class Session:
         fields: dict[str, Any] = {"stamp_us": self.stamp_us, "sequence": self.sequence, "valid": valid}
         self.link.send("MEASUREMENT", z=z, age_us=min(round(1e6 * max(age, 0.0)), 0xFFFFFFFF), **fields)
         self._log(Sent("measurement", words=tuple(z), **fields))
+
+    def set_point(self, values: Sequence[int]) -> None:
+        """Sends raw values that the board is to move to."""
+        self.set_points += 1
+        self.link.send("SET_POINT", sequence=self.set_points, values=values)
+        self._log(Sent("set_point", self.stamp_us, sequence=self.set_points, words=tuple(values)))
+
+    def followed(self) -> list[Message]:
+        """What the board has said of set-points since the last call."""
+        told: list[Message] = []
+        while (message := self.link.poll("SET_POINT_STATUS")) is not None:
+            told.append(message)
+        return told
 
     def tick(self, z: Sequence[int], valid: int) -> list[Message]:
         """Sends a measurement; telemetry up to its answer, or without one where the board rejected it."""

@@ -44,13 +44,13 @@ class Columns:
         return {name: np.interp(t, self.t, values) for name, values in self.values.items()}
 
 
-def read_columns(file: str, content: bytes, known: Collection[str]) -> Columns:
-    """A CSV file whose columns are t and any of the ``known`` names."""
+def read_columns(file: str, content: bytes, known: Collection[str], what: str = "coordinate or force input") -> Columns:
+    """A CSV file whose columns are t and any of the ``known`` names; ``what`` they are is for messages."""
     rows = _rows(content, file)
     if not rows:
         raise JobError("is empty; the first row holds names, t and coordinates or inputs", file=file, line=1)
     (line, names), *body = rows
-    _check_header(names, known, file, line)
+    _check_header(names, known, what, file, line)
     if not body:
         raise JobError("has a header and no rows", file=file, line=line)
     lines = [at for at, _ in body]
@@ -84,14 +84,14 @@ def _rows(content: bytes, file: str) -> list[tuple[int, list[str]]]:
     return rows
 
 
-def _check_header(names: list[str], known: Collection[str], file: str, line: int) -> None:
+def _check_header(names: list[str], known: Collection[str], what: str, file: str, line: int) -> None:
     if TIME not in names:
         raise JobError(f"no column is called 't'; the header holds {', '.join(names)}", file=file, line=line)
     for i, name in enumerate(names):
         if name in names[:i]:
             raise JobError(f"two columns are called {name!r}", file=file, line=line)
         if name != TIME and name not in known:
-            text = f"column {i + 1}: no coordinate or force input is called {name!r}"
+            text = f"column {i + 1}: no {what} is called {name!r}"
             raise JobError(text, file=file, line=line, hint=nearest(name, known))
 
 

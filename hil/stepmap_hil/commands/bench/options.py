@@ -45,7 +45,15 @@ SecondsOption = Annotated[
     typer.Option(
         metavar="SECONDS",
         help="Length of the run; after the trajectory its last set point is held. "
-        "[default: the length of the trajectory]",
+        "[default: the length of the trajectory, and of the reference behind it]",
+    ),
+]
+ReferenceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Set-points to follow after the plan: a CSV file, a joystick's device, or the word joystick. "
+        "docs/streams.md describes them.",
     ),
 ]
 FaultsOption = Annotated[

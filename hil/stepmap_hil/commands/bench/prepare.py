@@ -34,13 +34,15 @@ class Prepared:
 
     @property
     def compares(self) -> bool:
-        """Whether a run of feedforward only follows; a real robot does none."""
-        return self.request.open_loop and not self.setup.rig.real
+        """Whether a run of feedforward only follows: not on a real robot, nor with a joystick, never twice the same."""
+        reference = self.setup.reference
+        repeatable = reference is None or reference.repeatable
+        return self.request.open_loop and not self.setup.rig.real and repeatable
 
     def about(self) -> dict[str, Any]:
         """Entries of run.json."""
         s = self.setup
-        settings = (s.settings, s.seed, s.port, s.mode, s.faults, s.ticks, s.rig)
+        settings = (s.settings, s.seed, s.port, s.mode, s.faults, s.ticks, s.rig, s.reference)
         inputs = {
             "build": self.built.digest,
             "settings": digest_data(repr(settings)),
@@ -89,5 +91,6 @@ def prepare(request: Request, task: Task, clock: StageClock) -> Prepared:
         faults=task.faults,
         ticks=task.ticks,
         rig=task.rig,
+        reference=task.reference,
     )
     return Prepared(request, setup, source, generated, built, key_file)

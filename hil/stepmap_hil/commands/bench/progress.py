@@ -53,7 +53,8 @@ def progress(text: str, ticks: int, controller: Controller, angles: str = "rad")
     def watch(row: Row) -> bool:
         if time.monotonic() - begun > SHOW_AFTER_S:
             shown.start()
-        text_now = f"{dialect.word('STEPMAP_STATE', row.state)}, {off(row)} off"
+        far = off(row)
+        text_now = f"{dialect.word('STEPMAP_STATE', row.state)}, {f'{far} off' if far else 'following set-points'}"
         shown.update(task, completed=row.tick + 1, text_now=text_now)
         return True
 

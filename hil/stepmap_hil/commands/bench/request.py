@@ -14,6 +14,7 @@ from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
 from stepmap_codegen.emit.encoders import measures_itself
 from stepmap_codegen.forecast import require_room
+from stepmap_codegen.stream.settings import read_stream
 from stepmap_hil.bench.settings import BenchSettings, settings_in
 from stepmap_hil.faults.spec import Fault, read_faults
 from stepmap_hil.firmware.tools import require_tools
@@ -21,6 +22,7 @@ from stepmap_hil.rig.file import KINECT, RigFile, read_rig
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.sensors import live
 from stepmap_hil.sensors.staging import require_visible
+from stepmap_hil.setpoints.base import Reference, read_reference
 from stepmap_hil.wire import key as keys
 from stepmap_hil.wire.ports import require_port
 
@@ -38,6 +40,7 @@ class Request:
     seed: int
     mode: str
     seconds: float | None
+    reference: str | None  # of set-points
     faults: Path | None
     open_loop: bool
     key: Path | None
@@ -61,6 +64,7 @@ class Task:
     key: Path | None
     mode: str
     ticks: int | None  # as many as the plan has where None
+    reference: Reference | None  # of set-points that are streamed
 
 
 def read(request: Request) -> Task:
@@ -91,6 +95,7 @@ def read(request: Request) -> Task:
     board = request.board or rig.board or NATIVE.name
     generation.require_board(job, board)
     generation.require(job, generation.choices_in(job.root))
+    reference = _reference(request, job)
     require_tools(board, runs=(request.port or rig.port) is None)
     port = request.port or rig.port
     if not optimum.stage(job, request.build).unchanged():  # else it is known already
@@ -102,7 +107,13 @@ def read(request: Request) -> Task:
         keys.read(key or keys.default_path())
     mode = "realtime" if rig.real else request.mode
     ticks = None if request.seconds is None else _ticks(request.seconds, job.dt)
-    return Task(job, settings, rig, faults, board, port, key, mode, ticks)
+    return Task(job, settings, rig, faults, board, port, key, mode, ticks, reference)
+
+
+def _reference(request: Request, job: Job) -> Reference | None:
+    if request.reference is None:
+        return None
+    return read_reference(request.reference, read_stream(job.root, job.system), job.name)
 
 
 def _ticks(seconds: float, dt: float) -> int:

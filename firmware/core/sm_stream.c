@@ -1,0 +1,134 @@
+#include "sm_stream.h"
+
+#include <string.h>
+
+#include "sm_fixed.h"
+#include "sm_loop.h"
+
+#if SM_STREAMS > 0
+
+#define REFERENCES (SM_NX + SM_NU) /* entries of a row before its gains */
+
+static const uint8_t STATE[SM_STREAMS] = SM_STREAM_STATE; /* entry of a row that is the quantity itself */
+static const sm_real LOW[SM_STREAMS] = SM_STREAM_LOW;
+static const sm_real HIGH[SM_STREAMS] = SM_STREAM_HIGH;
+static const sm_real STEP[SM_STREAMS] = SM_STREAM_STEP;
+
+/* A NaN becomes the lower limit. */
+static sm_real within(sm_real v, sm_real low, sm_real high) {
+  const sm_real above = v > low ? v : low;
+  return above < high ? above : high;
+}
+
+/* Returns entry i of a row of the tangent. */
+static sm_real slope(const sm_loop *l, unsigned row, unsigned i) {
+  sm_real v;
+  memcpy(&v, sm_schedule_tangent(&l->selection.schedule, row) + i * sizeof v, sizeof v);
+  return v;
+}
+
+#if SM_FIXED
+static sm_real minus(sm_real a, sm_real b, uint32_t *overflows) { return sm_limit((int64_t)a - b, overflows); }
+
+static int64_t scaled(sm_real a, sm_real b, unsigned right) {
+  return ((int64_t)a * b + (INT64_C(1) << (right - 1U))) >> right;
+}
+#else
+static sm_real minus(sm_real a, sm_real b, uint32_t *overflows) {
+  (void)overflows;
+  return a - b;
+}
+#endif
+
+/* Returns entry i of a row, moved by the set-points that are `off` from those of the row and change by `change`. */
+static sm_real moved(const sm_loop *l, unsigned i, sm_real entry, const sm_real *off, const sm_real *change,
+                     uint32_t *overflows) {
+#if SM_FIXED
+  int64_t sum = entry;
+  for (unsigned j = 0; j < SM_STREAMS; j++) {
+    sum += scaled(slope(l, j, i), off[j], SM_STREAM_POSITION_BITS);
+    sum += scaled(slope(l, SM_STREAMS + j, i), change[j], SM_STREAM_SPEED_BITS);
+  }
+  return sm_limit(sum, overflows);
+#else
+  (void)overflows;
+  sm_real sum = entry;
+  for (unsigned j = 0; j < SM_STREAMS; j++) {
+    sum += slope(l, j, i) * off[j] + slope(l, SM_STREAMS + j, i) * change[j];
+  }
+  return sum;
+#endif
+}
+
+void sm_stream_start(sm_loop *l) {
+  sm_stream *s = &l->stream;
+  sm_real row[SM_NROW];
+  memset(s, 0, sizeof *s);
+  sm_schedule_row(&l->selection.schedule, l->selection.schedule.count - 1U, row);
+  for (unsigned j = 0; j < SM_STREAMS; j++) {
+    s->target[j] = s->value[j] = s->next[j] = row[STATE[j]];
+  }
+}
+
+void sm_stream_on_set_point(sm_loop *l, const sm_message *message) {
+  sm_stream *s = &l->stream;
+  mavlink_set_point_t m;
+  sm_link_read(message, &m);
+  for (unsigned j = 0; j < SM_STREAMS; j++) {
+    s->target[j] = within(sm_numbers_from_wire(m.values[j]), LOW[j], HIGH[j]);
+  }
+  s->sequence = m.sequence;
+  s->heard_us = sm_clock_now_us(&l->clock);
+  s->is_heard = true;
+}
+
+/* Moves value and next on by a tick; `moves` is whether they may change. */
+static void advance(sm_loop *l, bool moves, uint32_t *overflows) {
+  sm_stream *s = &l->stream;
+  const bool is_lost = s->is_heard && sm_clock_now_us(&l->clock) - s->heard_us > SM_STREAM_HOLD_US;
+  s->is_heard = s->is_heard && !is_lost;
+  for (unsigned j = 0; j < SM_STREAMS; j++) {
+    s->value[j] = s->next[j];
+    s->target[j] = is_lost ? s->value[j] : s->target[j];
+    if (moves) {
+      s->next[j] += within(minus(s->target[j], s->value[j], overflows), -STEP[j], STEP[j]);
+    }
+  }
+}
+
+void sm_stream_step(sm_loop *l, uint32_t k, sm_controller *c) {
+  sm_stream *s = &l->stream;
+  if (!l->control.is_running) {
+    return;
+  }
+  const bool is_over = k + 1U >= l->selection.schedule.count;
+  advance(l, is_over && sm_supervisor_allowed(&l->supervisor).motion == SM_MOTION_FOLLOW, &c->overflows);
+  s->state = !is_over ? STEPMAP_STREAM_WAITING : s->is_heard ? STEPMAP_STREAM_FOLLOWING : STEPMAP_STREAM_HOLDING;
+  if (!is_over) {
+    return;
+  }
+  sm_real off[SM_STREAMS];
+  sm_real change[SM_STREAMS];
+  for (unsigned j = 0; j < SM_STREAMS; j++) {
+    off[j] = minus(s->value[j], c->row[STATE[j]], &c->overflows);
+    change[j] = minus(s->next[j], s->value[j], &c->overflows);
+  }
+  for (unsigned i = 0; i < REFERENCES; i++) {
+    c->row[i] = moved(l, i, c->row[i], off, change, &c->overflows);
+  }
+}
+
+void sm_stream_report(sm_loop *l) {
+  const sm_stream *s = &l->stream;
+  if (!l->control.is_running) {
+    return;
+  }
+  mavlink_set_point_status_t m = {.tick = l->control.tick, .sequence = s->sequence, .state = s->state};
+  for (unsigned j = 0; j < SM_STREAMS; j++) {
+    m.value[j] = sm_numbers_to_wire(s->value[j]);
+    m.next[j] = sm_numbers_to_wire(s->next[j]);
+  }
+  sm_report_send(l, MAVLINK_MSG_ID_SET_POINT_STATUS, &m);
+}
+
+#endif
