@@ -13,6 +13,7 @@ static const uint8_t STATE[SM_STREAMS] = SM_STREAM_STATE; /* entry of a row that
 static const sm_real LOW[SM_STREAMS] = SM_STREAM_LOW;
 static const sm_real HIGH[SM_STREAMS] = SM_STREAM_HIGH;
 static const sm_real STEP[SM_STREAMS] = SM_STREAM_STEP;
+static const sm_real CHANGE[SM_STREAMS] = SM_STREAM_CHANGE;
 
 /* A NaN becomes the lower limit. */
 static sm_real within(sm_real v, sm_real low, sm_real high) {
@@ -28,12 +29,16 @@ static sm_real slope(const sm_loop *l, unsigned row, unsigned i) {
 }
 
 #if SM_FIXED
+typedef int64_t sm_wide; /* of products of two numbers, each below 2^31 */
+
 static sm_real minus(sm_real a, sm_real b, uint32_t *overflows) { return sm_limit((int64_t)a - b, overflows); }
 
 static int64_t scaled(sm_real a, sm_real b, unsigned right) {
   return ((int64_t)a * b + (INT64_C(1) << (right - 1U))) >> right;
 }
 #else
+typedef sm_real sm_wide;
+
 static sm_real minus(sm_real a, sm_real b, uint32_t *overflows) {
   (void)overflows;
   return a - b;
@@ -82,16 +87,40 @@ void sm_stream_on_set_point(sm_loop *l, const sm_message *message) {
   s->is_heard = true;
 }
 
+/* Returns how far to move in a tick towards what is `off` away: the most with which it can still stop there, where the
+ * speed was `speed` per tick and may become `most`, and changes by `change` at a time. Slowing down by `change` a tick
+ * takes speed (speed + change) / (2 change). */
+static sm_real toward(sm_real off, sm_real speed, sm_real most, sm_real change) {
+  if (off <= change && off >= -change && off <= most && off >= -most && off - speed <= change &&
+      off - speed >= -change) {
+    return off;
+  }
+  const bool is_ahead = off > 0;
+  const sm_wide far = is_ahead ? (sm_wide)off : -(sm_wide)off;
+  const sm_real forward = is_ahead ? speed : -speed;
+  sm_real next = forward + change < most ? forward + change : most;
+  if (next > 0 && (sm_wide)next * (next + change) > 2 * (sm_wide)change * far) {
+    next = forward;
+    if (next > 0 && (sm_wide)next * (next + change) > 2 * (sm_wide)change * far) {
+      next = forward - change;
+    }
+  }
+  return is_ahead ? next : -next;
+}
+
+/* Returns a speed that is slowed down by `change`. */
+static sm_real slowed(sm_real speed, sm_real change) { return speed - within(speed, -change, change); }
+
 /* Moves value and next on by a tick; `moves` is whether they may change. */
 static void advance(sm_loop *l, bool moves, uint32_t *overflows) {
   sm_stream *s = &l->stream;
-  const bool is_lost = s->is_heard && sm_clock_now_us(&l->clock) - s->heard_us > SM_STREAM_HOLD_US;
-  s->is_heard = s->is_heard && !is_lost;
+  s->is_heard = s->is_heard && sm_clock_now_us(&l->clock) - s->heard_us <= SM_STREAM_HOLD_US;
   for (unsigned j = 0; j < SM_STREAMS; j++) {
+    const sm_real speed = s->next[j] - s->value[j];
     s->value[j] = s->next[j];
-    s->target[j] = is_lost ? s->value[j] : s->target[j];
     if (moves) {
-      s->next[j] += within(minus(s->target[j], s->value[j], overflows), -STEP[j], STEP[j]);
+      const sm_real off = minus(s->target[j], s->value[j], overflows);
+      s->next[j] += s->is_heard ? toward(off, speed, STEP[j], CHANGE[j]) : slowed(speed, CHANGE[j]);
     }
   }
 }

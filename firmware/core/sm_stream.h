@@ -1,8 +1,9 @@
 /* Set-points that come while a board runs: from the end of the schedule on it follows them.
  *
  * A set-point s has an entry per streamed quantity, each of them a coordinate of the model, in the format of its
- * reference. Its value moves towards the last SET_POINT message, at most SM_STREAM_STEP per tick and never beyond
- * SM_STREAM_LOW … SM_STREAM_HIGH. Where no message comes for SM_STREAM_HOLD_US it stays where it is.
+ * reference. Its value moves towards the last SET_POINT message, as fast as it can without overshoot: at most
+ * SM_STREAM_STEP per tick, which changes by at most SM_STREAM_CHANGE, and never beyond SM_STREAM_LOW … SM_STREAM_HIGH.
+ * Where no message comes for SM_STREAM_HOLD_US it slows down and stays where it is.
  *
  * The last schedule entry holds an equilibrium, x0 and u0 at s0. Near it the equilibria are a plane, and a motion along
  * that plane at constant speed is one of the model, too. The schedule has the slopes of both, two rows per quantity:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from stepmap_codegen.emit.encoders import STILL, MeasuredStart, encoder_format
 from stepmap_codegen.emit.motors import MS, SHIFT, Axis, delay_samples, gains
 from stepmap_codegen.model.formats import Formats
@@ -113,14 +115,15 @@ def _stream(program: Program, formats: Formats | None, scalar: Scalar, stream: S
         return []
     if formats is None:
         period = program.period
-        lows, highs, steps = (
-            [_literal(value, scalar) for value in values] for values in (stream.low, stream.high, stream.rate * period)
-        )
+        change = np.minimum(stream.acceleration * period, 2 * stream.rate) * period
+        limits = (stream.low, stream.high, stream.rate * period, change)
+        lows, highs, steps, changes = ([_literal(value, scalar) for value in values] for values in limits)
     else:
         references = program.of(Role.SCHEDULE)
         bits = [formats.fields[references[state]] for state in stream.states]
         made = raw_limits(stream, bits, program.period)
-        lows, highs, steps = ([str(getattr(one, name)) for one in made] for name in ("low", "high", "step"))
+        names = ("low", "high", "step", "change")
+        lows, highs, steps, changes = ([str(getattr(one, name)) for one in made] for name in names)
     return [
         f"/* Set-points may be streamed for {', '.join(stream.names)} */",
         f"#define SM_STREAMS {len(stream.names)}",
@@ -128,6 +131,7 @@ def _stream(program: Program, formats: Formats | None, scalar: Scalar, stream: S
         f"#define SM_STREAM_LOW {{{', '.join(lows)}}}",
         f"#define SM_STREAM_HIGH {{{', '.join(highs)}}}",
         f"#define SM_STREAM_STEP {{{', '.join(steps)}}} /* largest change in one tick */",
+        f"#define SM_STREAM_CHANGE {{{', '.join(changes)}}} /* of that from tick to tick */",
         f"#define SM_STREAM_HOLD_US {round(stream.hold * 1e6)}U /* without a set-point until it stays where it is */",
         "",
     ]

@@ -26,6 +26,7 @@ from stepmap_codegen.precision.signals import Signal
 
 FORMAT = "stepmap-formats-1"
 FILE = "formats.json"
+STREAMED = ("low", "high", "rate", "acceleration")
 ANEW = "leave formats out of [codegen] to choose them anew, then build and flash the firmware again"
 
 
@@ -82,7 +83,7 @@ def made_of(plant: Plant) -> dict[str, float | None]:
     for quantity in quantities:
         made |= {f"the limit {end} of {quantity.name!r}": getattr(quantity, end) for end in ("low", "high")}
     for streamed in () if plant.stream is None else plant.stream.quantities:
-        made |= {f"the streamed {end} of {streamed.name!r}": getattr(streamed, end) for end in ("low", "high", "rate")}
+        made |= {f"the streamed {end} of {streamed.name!r}": getattr(streamed, end) for end in STREAMED}
     made |= {f"the process noise of {n!r}": float(v) for n, v in zip(step.state_names, process, strict=True)}
     return made | {f"the measurement noise of {n!r}": float(v) for n, v in zip(channels, measurement, strict=True)}
 

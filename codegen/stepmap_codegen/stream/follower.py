@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from stepmap.arrays import Array
 from stepmap_codegen.model.integers import limit
 from stepmap_codegen.stream.settings import Stream
 
+N = TypeVar("N", int, float)
 POSITION_BITS, SPEED_BITS = 28, 18  # of sm_stream.h
+MOST_STEP = 2**29  # raw, so that products of steps and distances fit 64 bits
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class RawLimits:
     low: int
     high: int
     step: int  # most change in one tick
+    change: int  # most change of that
 
 
 def raw_limits(stream: Stream, bits: Sequence[int], period: float) -> list[RawLimits]:
@@ -28,9 +32,32 @@ def raw_limits(stream: Stream, bits: Sequence[int], period: float) -> list[RawLi
     made = []
     for q, fraction in zip(stream.quantities, bits, strict=True):
         one = 2.0**fraction
-        step = max(int(np.floor(q.rate * period * one)), 1)
-        made.append(RawLimits(int(np.ceil(q.low * one)), int(np.floor(q.high * one)), step))
+        step = min(max(int(np.floor(q.rate * period * one)), 1), MOST_STEP)
+        change = min(max(int(np.floor(q.acceleration * period**2 * one)), 1), 2 * step)
+        made.append(RawLimits(int(np.ceil(q.low * one)), int(np.floor(q.high * one)), step, change))
     return made
+
+
+def toward(off: N, speed: N, most: N, change: N) -> N:
+    """How far to move in a tick towards what is ``off`` away: the most with which it can still stop there.
+
+    The speed was ``speed`` per tick, may become ``most``, and changes by ``change`` at a time; slowing down takes
+    speed (speed + change) / (2 change).
+    """
+    if abs(off) <= change and abs(off) <= most and abs(off - speed) <= change:
+        return off
+    far, forward = (off, speed) if off > 0 else (-off, -speed)
+    made = min(forward + change, most)
+    for slower in (forward, forward - change):
+        if made <= 0 or made * (made + change) <= 2 * change * far:
+            break
+        made = slower
+    return made if off > 0 else -made
+
+
+def slowed(speed: N, change: N) -> N:
+    """A speed that is slowed down by ``change``."""
+    return speed - max(-change, min(change, speed))
 
 
 class Follower:
@@ -49,13 +76,13 @@ class Follower:
 
     def step(self, *, moves: bool, lost: bool) -> None:
         """One tick; ``moves``: the schedule is over and motors follow; ``lost``: no set-point has come for too long."""
+        speeds = [b - a for a, b in zip(self.value, self.next, strict=True)]
         self.value = list(self.next)
-        if lost:
-            self.target = list(self.value)
         if moves:
             off = [self._limited(t - v) for t, v in zip(self.target, self.value, strict=True)]
             self.next = [
-                v + max(-of.step, min(of.step, d)) for v, of, d in zip(self.value, self.limits, off, strict=True)
+                v + (slowed(speed, of.change) if lost else toward(d, speed, of.step, of.change))
+                for v, of, d, speed in zip(self.value, self.limits, off, speeds, strict=True)
             ]
 
     def reference(self, entries: int) -> list[int]:

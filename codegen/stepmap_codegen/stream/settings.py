@@ -11,6 +11,7 @@ from stepmap.mechanics import System
 from stepmap.toml.tables import Table
 
 HOLD = 0.5  # s
+SPEED_UP = 0.5  # s from rest to the full rate, where no acceleration is given
 MOST_HOLD = 60.0  # s
 MOST = 6  # quantities: STEPMAP_STREAM_LIMIT of the dialect
 
@@ -25,6 +26,7 @@ class Quantity:
     low: float
     high: float
     rate: float  # most change per second
+    acceleration: float  # most change of that per second
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class Stream:
     def rate(self) -> Array:
         return np.array([q.rate for q in self.quantities])
 
+    @property
+    def acceleration(self) -> Array:
+        return np.array([q.acceleration for q in self.quantities])
+
 
 def read_stream(root: Table, system: System) -> Stream | None:
     """The table [stream] of a job's outermost table, None where there is none; raises JobError with the line."""
@@ -76,11 +82,14 @@ def read_stream(root: Table, system: System) -> Stream | None:
 
 def _quantity(table: Table, system: System, place: int) -> Quantity:
     coordinate = system.coordinates[place]
-    table.only(("low", "high", "rate"))
+    table.only(("low", "high", "rate", "acceleration"))
     table.need("rate", f"Give the most that {coordinate.name} may change per second [{coordinate.unit}/s].")
     rate = table.number("rate", unit=f"{coordinate.unit}/s")
     if not rate > 0:
         raise table.error(f"must be positive, got {rate:g}", "rate")
+    acceleration = table.number("acceleration", rate / SPEED_UP, unit=f"{coordinate.unit}/s²")
+    if not acceleration > 0:
+        raise table.error(f"must be positive, got {acceleration:g}", "acceleration")
     ends = []
     for name, declared in (("low", coordinate.low), ("high", coordinate.high)):
         if name not in table and declared is None:
@@ -91,4 +100,4 @@ def _quantity(table: Table, system: System, place: int) -> Quantity:
             raise table.error(f"{ends[-1]:g} {coordinate.unit} is beyond the system's limit, {declared:g}", name)
     if not ends[0] < ends[1]:
         raise table.error(f"low must be below high, got {ends[0]:g} and {ends[1]:g}")
-    return Quantity(coordinate.name, coordinate.unit, place, ends[0], ends[1], rate)
+    return Quantity(coordinate.name, coordinate.unit, place, ends[0], ends[1], rate, acceleration)

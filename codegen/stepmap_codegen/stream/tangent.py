@@ -12,9 +12,11 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps import VariationalStep
+from stepmap_codegen.stream.follower import toward
 from stepmap_codegen.stream.settings import Stream
 
 EXACT = 1e-7  # residual of the equations of D and E, relative
+ARRIVED = 1e-9  # of a tick's way: what rounding leaves
 STANDING = 0.02  # of a coordinate's range: how far from the plan's last state the law may come to rest
 
 
@@ -78,10 +80,13 @@ def extremes(stream: Stream, start: Array, period: float) -> Array:
     signs = [np.ones(n), np.array([1.0 if i % 2 else -1.0 for i in range(n)])]
     centre, half = (stream.low + stream.high) / 2, (stream.high - stream.low) / 2
     corners = [centre + s * half for sign in signs[: 1 + (n > 1)] for s in (-sign, sign)]
-    path, most = [start], stream.rate * period
+    most, change = stream.rate * period, np.minimum(stream.acceleration * period, 2 * stream.rate) * period
+    path, speed = [start], np.zeros(n)
     for corner in (*corners, start):
-        while np.abs(corner - path[-1]).max() > 0:
-            path.append(path[-1] + np.clip(corner - path[-1], -most, most))
+        while (path[-1] != corner).any() or speed.any():
+            off = np.where(np.abs(corner - path[-1]) < ARRIVED * most, 0.0, corner - path[-1])
+            speed = np.array([toward(*one) for one in zip(off, speed, most, change, strict=True)])
+            path.append(np.where((off == 0.0) & (speed == 0.0), corner, path[-1] + speed))
     return np.array(path)
 
 
