@@ -23,6 +23,7 @@ SLOW = (
     "contract/test_controllers.py",
     "fuzz/test_fuzz.py",
     "hil/test_endings.py",
+    "hil/test_streams.py",
     "hil/test_mechanisms.py",
     "unit/test_jobs_kinds.py",
     "firmware/test_platformio.py",

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from stepmap import jobs
@@ -27,6 +28,7 @@ from stepmap_codegen.generate import Choices, StaleError
 from stepmap_codegen.lower.controller import Settings
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision.assign import WORDS
+from stepmap_codegen.stream.tangent import require_inside, tangent
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="A job file (TOML); docs/jobs.md describes it.")]
 Build = Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders go.")]
@@ -230,8 +232,13 @@ def _iterations(newton: int) -> str:
 def _streams(made: Controller) -> str:
     stream = made.plant.stream
     assert stream is not None
+    step = made.plant.step
+    x, u, _ = np.split(made.schedule.values()[-1], [step.nx, step.nx + step.nu])
+    off = require_inside(stream, step, tangent(stream, step, x, u), made.plant.gains[-1])
+    units = {c.name: c.unit for c in step.system.coordinates}
+    name, worst = max(off.items(), key=lambda pair: pair[1])
     limits = [f"{q.name} {q.low:g} … {q.high:g} {q.unit}, {q.rate:g} {q.unit}/s" for q in stream.quantities]
-    return f"{'; '.join(limits)}; held after {stream.hold:g} s without a set-point"
+    return f"{'; '.join(limits)}; at rest within {worst:.2g} {units[name]} ({name}) of set-points at their limits"
 
 
 def _share(estimate: Estimate, board: BoardSpec) -> str:
