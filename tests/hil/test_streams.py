@@ -96,6 +96,13 @@ def values(setup: Setup, run: Run) -> Array:
     return np.array([set_points(setup.controller, run.followed[k].value) for k in sorted(run.followed) if k >= PLAN])
 
 
+@pytest.mark.parametrize("name", ["arm", "crane", "mass"])
+def test_the_examples_check(name: str, tmp_path: Path) -> None:
+    job, build = str(FOLDER / f"{name}.toml"), str(tmp_path)
+    code, told, complaints = call([*STEPMAP, "check", job, "--board", "stm32f405", "--build", build])
+    assert (code, complaints) == (0, ""), told
+
+
 def test_a_file_is_followed_bit_for_bit(build: Path) -> None:
     """The same on a Cortex-M4, which the recording is sent to; what came of it is 10 % off the model."""
     folder = build / "mass" / "bench"

@@ -149,11 +149,18 @@ class Kind(ctypes.Structure):
         ("entries", ctypes.c_uint16),
         ("scalar", ctypes.c_uint8),
         ("period_us", ctypes.c_uint32),
+        ("streams", ctypes.c_uint16),
     ]
 
 
 class Opened(ctypes.Structure):
-    _fields_ = [("rows", ctypes.c_void_p), ("count", ctypes.c_uint32), ("row_bytes", ctypes.c_uint32)]
+    _fields_ = [
+        ("rows", ctypes.c_void_p),
+        ("count", ctypes.c_uint32),
+        ("row_bytes", ctypes.c_uint32),
+        ("has_hold", ctypes.c_bool),
+        ("streams", ctypes.c_uint16),
+    ]
 
 
 @functools.cache
@@ -171,7 +178,7 @@ def reader() -> ctypes.CDLL:
 
 def kind_of(made: Schedule) -> Kind:
     model = (ctypes.c_uint8 * 8)(*bytes.fromhex(made.model))
-    return Kind(model, made.rows.shape[1], SCALARS[made.scalar][0], made.period_us)
+    return Kind(model, made.rows.shape[1], SCALARS[made.scalar][0], made.period_us, made.streams)
 
 
 def opened(blob: bytes, kind: Kind | None = None) -> tuple[int, Opened, ctypes.Array[ctypes.c_char]]:
@@ -305,7 +312,9 @@ def test_bytes_that_nobody_wrote_never_crash_the_reader(tmp_path: Path) -> None:
 def _fuzzed(rng: np.random.Generator) -> tuple[Kind, bytes]:
     scalar = list(Scalar)[rng.integers(3)]
     rows = rng.integers(-100, 100, (rng.integers(1, 6), rng.integers(1, 12)))
-    made = Schedule(rng.bytes(8).hex(), scalar, 32, int(rng.integers(1, 10**6)), (1,) * rows.shape[1], rows)
+    slopes = None if rng.random() < 0.7 else rng.integers(-100, 100, (2 * rng.integers(1, 3), rows.shape[1]))
+    period, bits = int(rng.integers(1, 10**6)), (1,) * rows.shape[1]
+    made = Schedule(rng.bytes(8).hex(), scalar, 32, period, bits, rows, tangent=slopes)
     blob = bytearray(made.pack())
     for _ in range(rng.integers(0, 4)):
         at = rng.integers(4, len(blob)) if rng.random() < 0.5 else rng.integers(4, 32)
@@ -325,9 +334,9 @@ def _in_python(kind: Kind, blob: bytes) -> bytes | None:
         found = unpack(blob)
     except ShapeError:
         return None
-    expected = (bytes(kind.model).hex(), kind.entries, kind.scalar, kind.period_us)
+    expected = (bytes(kind.model).hex(), kind.entries, kind.scalar, kind.period_us, kind.streams)
     code, form = SCALARS[found.scalar]
-    if (found.model, found.rows.shape[1], code, found.period_us) != expected:
+    if (found.model, found.rows.shape[1], code, found.period_us, found.streams) != expected:
         return None
     return np.concatenate([found.rows, found.rows[-1:]]).astype(form).tobytes()
 
