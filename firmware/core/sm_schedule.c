@@ -56,14 +56,14 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
   const uint32_t count = read_le(blob + AT_COUNT, 4);
   const uint32_t entries = read_le(blob + AT_ENTRIES, 2);
   const uint32_t row_bytes = entries * (blob[AT_SCALAR] == SCALAR_DOUBLE ? 8U : 4U);
-  const uint32_t streams = read_le(blob + AT_STREAMS, 2);
-  if (entries != kind->entries || blob[AT_SCALAR] != kind->scalar || read_le(blob + AT_PERIOD, 4) != kind->period_us ||
-      streams != kind->streams) {
+  if (entries != kind->entries || blob[AT_SCALAR] != kind->scalar || read_le(blob + AT_PERIOD, 4) != kind->period_us) {
     return SM_SCHEDULE_SHAPE;
   }
   const uint32_t head = padded(SM_SCHEDULE_HEAD + entries);
+  const uint32_t streams = read_le(blob + AT_STREAMS, 2);
   const uint32_t holds = read_le(blob + AT_HOLDS, 2);
-  if (read_le(blob + AT_HEAD, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes || holds > 1U ||
+  if (read_le(blob + AT_HEAD, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes ||
+      streams > size / row_bytes || holds > 1U ||
       size != padded(head + (count + holds + 2U * streams) * row_bytes + CRC_BYTES)) {
     return SM_SCHEDULE_SIZE;
   }

@@ -53,7 +53,6 @@ typedef struct {
   uint16_t entries;   /* SM_NROW */
   uint8_t scalar;     /* SM_SCALAR: 0 int32_t, 1 float, 2 double */
   uint32_t period_us; /* SM_PERIOD_US */
-  uint16_t streams;   /* SM_STREAMS */
 } sm_schedule_kind;
 
 #ifdef __cplusplus

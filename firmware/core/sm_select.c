@@ -10,15 +10,21 @@
 const uint8_t sm_select_model[SM_STORE_NAME] = SM_MODEL_DIGEST;
 
 static sm_schedule_kind kind_of_model(void) {
-  sm_schedule_kind kind = {.entries = SM_NROW, .scalar = SM_SCALAR, .period_us = SM_PERIOD_US, .streams = SM_STREAMS};
+  sm_schedule_kind kind = {.entries = SM_NROW, .scalar = SM_SCALAR, .period_us = SM_PERIOD_US};
   memcpy(kind.model, sm_select_model, sizeof kind.model);
   return kind;
 }
 
-int sm_select_check(const uint8_t *blob, size_t size) {
+/* Opens a blob for this model, as sm_schedule_open does; it must have what set-points need. */
+SM_CHECKED static int open_schedule(sm_schedule *s, const uint8_t *blob, size_t size) {
   const sm_schedule_kind kind = kind_of_model();
+  const int result = sm_schedule_open(s, blob, size, &kind);
+  return result == 0 && s->streams != SM_STREAMS ? SM_SCHEDULE_SHAPE : result;
+}
+
+int sm_select_check(const uint8_t *blob, size_t size) {
   sm_schedule s;
-  return sm_schedule_open(&s, blob, size, &kind);
+  return open_schedule(&s, blob, size);
 }
 
 void sm_select_schedule(sm_selection *s, const sm_store *store) {
@@ -31,8 +37,7 @@ void sm_select_schedule(sm_selection *s, const sm_store *store) {
     blob = stored;
     size = stored_size;
   }
-  const sm_schedule_kind kind = kind_of_model();
-  s->is_valid = sm_schedule_open(&s->schedule, blob, size, &kind) == 0;
+  s->is_valid = open_schedule(&s->schedule, blob, size) == 0;
   memset(s->name, 0, sizeof s->name);
   if (s->is_valid) {
     uint8_t digest[SM_DIGEST];

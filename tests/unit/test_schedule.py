@@ -149,7 +149,6 @@ class Kind(ctypes.Structure):
         ("entries", ctypes.c_uint16),
         ("scalar", ctypes.c_uint8),
         ("period_us", ctypes.c_uint32),
-        ("streams", ctypes.c_uint16),
     ]
 
 
@@ -178,7 +177,7 @@ def reader() -> ctypes.CDLL:
 
 def kind_of(made: Schedule) -> Kind:
     model = (ctypes.c_uint8 * 8)(*bytes.fromhex(made.model))
-    return Kind(model, made.rows.shape[1], SCALARS[made.scalar][0], made.period_us, made.streams)
+    return Kind(model, made.rows.shape[1], SCALARS[made.scalar][0], made.period_us)
 
 
 def opened(blob: bytes, kind: Kind | None = None) -> tuple[int, Opened, ctypes.Array[ctypes.c_char]]:
@@ -334,9 +333,9 @@ def _in_python(kind: Kind, blob: bytes) -> bytes | None:
         found = unpack(blob)
     except ShapeError:
         return None
-    expected = (bytes(kind.model).hex(), kind.entries, kind.scalar, kind.period_us, kind.streams)
+    expected = (bytes(kind.model).hex(), kind.entries, kind.scalar, kind.period_us)
     code, form = SCALARS[found.scalar]
-    if (found.model, found.rows.shape[1], code, found.period_us, found.streams) != expected:
+    if (found.model, found.rows.shape[1], code, found.period_us) != expected:
         return None
     return np.concatenate([found.rows, found.rows[-1:]]).astype(form).tobytes()
 
