@@ -108,6 +108,8 @@ def test_a_file_is_followed_bit_for_bit(build: Path) -> None:
     folder = build / "mass" / "bench"
     summary = json.loads((folder / "summary.json").read_text())
     assert (summary["ended"], summary["ticks"], summary["bit_exact_with_host"]) == ("done", PLAN + 3 * 30, True)
+    assert (summary["set_points"]["ticks"], summary["set_points"]["held_ticks"]) == (3 * 30, 0)
+    assert summary["set_points"]["followed"]["ym"]["rms"] < 0.01  # the string lifts the mass; only xm swings
     assert summary["saturations"] == summary["faults"] == 0
     # The file asks for corners that nothing that swings can go around: half the swing of a pendulum of 0.7 m whose
     # hook changes its speed by 0.3 m/s is 0.3 sqrt(0.7/9.8) = 80 mm.

@@ -11,6 +11,8 @@ from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.mechanics.system import System
 from stepmap_codegen import Controller
 from stepmap_hil.report.series import Series, common, whole_ticks
+from stepmap_hil.runs.log import Run
+from stepmap_hil.wire import dialect
 
 Entries = dict[str, dict[str, Any]]
 
@@ -100,3 +102,28 @@ def _off(controller: Controller, s: Series) -> Array:
 
 def _rms(values: Array) -> float:
     return float(np.sqrt(np.mean(values**2)))
+
+
+def set_points(controller: Controller, run: Run, s: Series) -> dict[str, Any] | None:
+    """How streamed set-points were followed, from the plan's end on; None for a job without a stream."""
+    stream = controller.plant.stream
+    if stream is None:
+        return None
+    over = s.tick >= len(controller.schedule.rows) - 1
+    step = controller.plant.step
+    off = np.abs(step.layout.pose(s.reference)[over] - s.coordinates[over][:, : len(step.system.coordinates)])
+    holding = dialect.value("STEPMAP_STREAM_HOLDING")
+    states = [run.followed[k].state for k in map(int, s.tick[over]) if k in run.followed]
+    return {
+        "sent": len(run.set_points),
+        "ticks": int(over.sum()),
+        "held_ticks": sum(state == holding for state in states),
+        "followed": {
+            q.name: {
+                "unit": q.unit,
+                "rms": float(np.sqrt(np.mean(off[:, q.state] ** 2))) if over.any() else None,
+                "max": float(off[:, q.state].max()) if over.any() else None,
+            }
+            for q in stream.quantities
+        },
+    }

@@ -58,6 +58,7 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("ended", summary["ended"]),
         *(("likely cause" if not k else "", f"{k + 1}. {text}") for k, text in enumerate(summary["suspects"])),
         *_tracking(summary),
+        *_set_points(summary),
         *_open_loop(summary),
         *_estimate(summary),
         *_filtered(summary),
@@ -81,6 +82,16 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         count = summary["instructions_per_tick"]
         rows.append(("firmware", size + (f", {count} instructions per tick" if count else "")))
     return rows
+
+
+def _set_points(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = summary.get("set_points")
+    if not found or not found["ticks"]:
+        return []
+    angles = _angles(summary)
+    off = [f"{name} {size(one['rms'], one['unit'], angles)}" for name, one in found["followed"].items()]
+    held = f", {found['held_ticks']} of them held without one" if found["held_ticks"] else ""
+    return [("set-points", f"{', '.join(off)} RMS off over {found['ticks']} ticks after the plan{held}")]
 
 
 def memory(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:

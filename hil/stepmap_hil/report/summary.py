@@ -110,6 +110,7 @@ def summarize(
         "coordinates": quantities.coordinates(controller, s, opened),
         "channels": quantities.channels(controller, s),
         "inputs": quantities.inputs(controller, s),
+        **({} if controller.plant.stream is None else {"set_points": quantities.set_points(controller, run, s)}),
         "command_roughness_raw": roughness(s.raw_command, s),
         "command_roughness_filtered": roughness(s.command, s),
         "command_unit": command_unit(controller),
