@@ -3,7 +3,7 @@
     python tools/sample_model.py        after a change of the generator or of what the runtime expects of it
 
 One folder a runtime unit and variant: ``full`` has every kind of size, ``free`` has neither constraints nor kinematic
-coordinates nor forces; ``_curvature`` adds second derivatives.
+coordinates nor forces, ``relaxed`` has a gap; ``_curvature`` adds second derivatives.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from stepmap.graph.library import Order, Recipe, write_sources
 from stepmap.optimal.terms.squares import Squares
 from stepmap.steps.events.step import EventStep
 from stepmap.steps.kernels.compiled import CompiledKernel
+from stepmap.steps.relaxed import RelaxedStep
 
 FOLDER = Path(__file__).parents[1] / "tests" / "data" / "sample_model"
 
 
-def full() -> sm.System:
-    """A driven pendulum under a trolley, its bob on a string: L depends on one kinematic coordinate, h on the other."""
+def full(*, slack: bool = False) -> sm.System:
+    """A driven pendulum under a trolley on a wire or string: L depends on one kinematic coordinate, h on another."""
     b = sm.Builder("full")
     length, trolley = (b.coordinate(name, kinematic=True, start=1.0) for name in ("length", "trolley"))
     theta, height = b.coordinate("theta"), b.coordinate("height")
@@ -29,7 +30,7 @@ def full() -> sm.System:
     b.mass(bob, 1.0, inertia=(0, 0, 1.0))
     b.damping(theta, 0.1)
     b.drive(theta, b.input("torque"))
-    b.distance(bob, b.world, length)
+    (b.string if slack else b.distance)(bob, b.world, length)
     return b.build()
 
 
@@ -59,6 +60,9 @@ def headers() -> dict[str, str]:
                 path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
                 out[path] = write_sources(recipe, order)["model.h"]
     out["events/full/model.h"] = write_sources(recipe_of(EventStep(gaps(), 0.1)), Order.FIRST)["model.h"]
+    relaxed = recipe_of(RelaxedStep(full(slack=True), 0.1))
+    for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):
+        out[f"implicit/relaxed{suffix}/model.h"] = write_sources(relaxed, order)["model.h"]
     step = sm.VariationalStep(full(), 0.1)
     term = sm.Expression(["theta*torque + distance0*t", "sin(height)"]).on(step)
     assert isinstance(term, Squares)

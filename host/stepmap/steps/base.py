@@ -50,6 +50,10 @@ class KernelStep:
     @cached_property
     def kernel(self) -> Kernel:
         """The arithmetic, compiled from the equations; a kind may have a faster runtime of its own."""
+        return self.from_equations()
+
+    def from_equations(self) -> Kernel:
+        """The kernel that runtime/implicit.c is, compiled with the equations."""
         recipe = Recipe("implicit.c", self.equations, self.equations.sizes)
         sizes = self.nx, self.ndx, self.nu, self.nc
         return choose(recipe, sizes, self.evaluated, (Order.FIRST, Order.SECOND))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from stepmap.errors import ModelError
 from stepmap.mechanics.system import System
@@ -16,10 +16,18 @@ from stepmap.registry import Registry
 from stepmap.steps.euler import EulerStep
 from stepmap.steps.events.step import EventStep
 from stepmap.steps.mechanical import MechanicalStep
+from stepmap.steps.relaxed import RelaxedStep
 from stepmap.steps.variational import Forces, VariationalStep
 
-MIDPOINT, EVENTS = "midpoint", "events"
-OWN: dict[str, type[MechanicalStep]] = {MIDPOINT: VariationalStep, EVENTS: EventStep, "euler": EulerStep}
+Gaps: TypeAlias = Literal["events", "relaxed"]
+
+MIDPOINT, EVENTS, RELAXED = "midpoint", "events", "relaxed"
+OWN: dict[str, type[MechanicalStep]] = {
+    MIDPOINT: VariationalStep,
+    EVENTS: EventStep,
+    RELAXED: RelaxedStep,
+    "euler": EulerStep,
+}
 KINDS = Registry[type[MechanicalStep]].of("stepmap.steps", "kind of step", OWN)
 
 names, find = KINDS.names, KINDS.get
@@ -43,6 +51,8 @@ def discretize(
     dt: float,
     *,
     forces: Forces = "held",
+    gaps: Gaps = "events",
+    kappa: float | None = None,
     substeps: int = 1,
     contacts: Sequence[str] | None = None,
 ) -> VariationalStep:
@@ -51,7 +61,18 @@ def discretize(
     ``forces``: "held", half of a force's impulse at each end of the step, as motors give it; or "left", all of it at
     the step's begin, as in the papers. Of a system with gaps it is the step with events: ``substeps`` cuts every step
     into so many equal parts, and ``contacts`` names the gaps that exist in the map, where not all of them do.
+    ``gaps="relaxed"`` is the step for searches, whose gaps are smoothed by ``kappa``.
     """
+    if gaps not in get_args(Gaps):
+        raise ModelError(f"gaps: expected 'events' or 'relaxed', got {gaps!r}")
+    if gaps == "relaxed":
+        if substeps != 1:
+            raise ModelError("substeps: a relaxed step has no parts; use a shorter dt")
+        smoothing = {} if kappa is None else {"kappa": kappa}
+        relaxed = make(RELAXED, system, dt, forces=forces, contacts=contacts, **smoothing)
+        return cast(VariationalStep, relaxed)
+    if kappa is not None:
+        raise ModelError("kappa: smooths relaxed gaps; give gaps='relaxed' with it")
     if isinstance(system, System) and system.gap_names:
         made = make(EVENTS, system, dt, forces=forces, substeps=substeps, contacts=contacts)
         return cast(VariationalStep, made)

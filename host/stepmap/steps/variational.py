@@ -115,6 +115,9 @@ class VariationalStep(MechanicalStep):
 
     @cached_property
     def equations(self) -> Equations:
+        return self.smooth_equations()
+
+    def smooth_equations(self) -> Equations:
         """Eq. 5–8 as a graph; the unknowns are the next q and the impulses of the constraints."""
         e, nd = self.system.expressions, self.nd
         nf, nq = len(self.system.inputs), self.nd + self.nk

@@ -2,7 +2,8 @@
  *
  * model.h defines the sizes
  *   NX stored numbers and NDX tangent dimensions of the state, NV inputs, NZ unknowns, NC constraint forces,
- *   DECISIVE unknowns whose relative change ends Newton's method, LINEAR where one turn of it is enough, SM_SCRATCH,
+ *   DECISIVE unknowns whose relative change ends Newton's method, LINEAR where one turn of it is enough, DAMPED where its
+ *   steps are shortened, NPAR parameters, SMOOTHING the one that rounds off what bends sharply, or -1, SM_SCRATCH,
  * and the generated functions sm_start, sm_newton, sm_output, sm_slopes, sm_difference and, with SM_CURVATURE, sm_bends.
  * Derivatives are in the tangent space; w = (dx, u, dt). */
 #include "linalg.h"
@@ -19,6 +20,7 @@
 
 enum { SM_OK = 0, SM_NOT_FINITE = -1, SM_SINGULAR = -2, SM_DIVERGED = -3 };
 enum { MAX_ITERATIONS = 60 };
+static const double SHORTEST = 1.0 / 4096;
 
 typedef struct {
   /* written by generated functions only: they never store structural zeros */
@@ -64,24 +66,48 @@ static int factorize(workspace *s, const double *rows) {
   return sm_lu(s->matrix, s->pivot, s->inverse, NZ);
 }
 
-static int solve(workspace *s, const arguments *a, double *info) {
-  const double *const first[] = {a->x, a->u, &a->dt, a->par};
-  const double *const in[] = {a->x, a->u, s->z, &a->dt, a->par};
-  double *const start[] = {s->start}, *const out[] = {s->G, s->Gz};
-  double dz[AT_LEAST_ONE(NZ)];
-  info[0] = info[1] = 0.0;
-  if (!all_finite(a->x, NX) || !all_finite(a->u, NV)) {
-    return SM_NOT_FINITE;
+/* Largest change of the first n unknowns, relative to them; infinite where one is not a number. */
+static double relative(const double *dz, const double *z, int n) {
+  double size = 0.0;
+  for (int i = 0; i < n; i++) {
+    const double change = fabs(dz[i]) / (1.0 + fabs(z[i]));
+    size = change <= size ? size : isfinite(change) ? change : INFINITY;
   }
-  sm_start(first, start, s->scratch);
-  memcpy(s->z, s->start, sizeof s->z);
-  if (NZ == 0) {
-    return SM_OK;
-  }
-  for (int turn = 1; turn <= MAX_ITERATIONS; turn++) {
-    double size = 0.0;
-    info[0] = turn;
+  return size;
+}
+
+/* Moves z along dz until the Newton step from there, with the same matrix, is shorter than dz: then z is nearer to the
+ * solution, whatever the units of the rows of G (natural monotonicity, Deuflhard). G and its matrix are left at z. */
+static int advance(workspace *s, const double *const in[], double *const out[], const double *dz) {
+  double from[AT_LEAST_ONE(NZ)], next[AT_LEAST_ONE(NZ)];
+  memcpy(from, s->z, sizeof from);
+  const double size = relative(dz, from, NZ);
+  for (double length = 1.0; length >= SHORTEST; length /= 2) {
+    for (int i = 0; i < NZ; i++) {
+      s->z[i] = from[i] + length * dz[i];
+    }
     sm_newton(in, out, s->scratch);
+    for (int i = 0; i < NZ; i++) {
+      next[i] = -s->G[i];
+    }
+    sm_lu_solve(s->matrix, s->pivot, s->inverse, next, NZ);
+    if (relative(next, from, NZ) <= (1.0 - length / 4) * size) {
+      return SM_OK;
+    }
+  }
+  return SM_DIVERGED;
+}
+
+/* Newton's method on G = 0 from the z there is. */
+static int newton(workspace *s, const arguments *a, double *info) {
+  const double *const in[] = {a->x, a->u, s->z, &a->dt, a->par};
+  double *const out[] = {s->G, s->Gz};
+  double dz[AT_LEAST_ONE(NZ)];
+  for (int turn = 1; turn <= MAX_ITERATIONS; turn++) {
+    info[0] += 1.0;
+    if (turn == 1 || !DAMPED) {
+      sm_newton(in, out, s->scratch);
+    }
     info[1] = 0.0;
     for (int i = 0; i < NZ; i++) {
       dz[i] = -s->G[i];
@@ -91,12 +117,15 @@ static int solve(workspace *s, const arguments *a, double *info) {
       return SM_SINGULAR;
     }
     sm_lu_solve(s->matrix, s->pivot, s->inverse, dz, NZ);
-    for (int i = 0; i < DECISIVE; i++) {
-      const double change = fabs(dz[i]) / (1.0 + fabs(s->z[i]));
-      size = change <= size ? size : isfinite(change) ? change : INFINITY;
-    }
+    const double size = relative(dz, s->z, DECISIVE);
     if (!all_finite(dz, NZ)) {
       return LINEAR ? SM_SINGULAR : SM_DIVERGED;
+    }
+    if (DAMPED && size > 1e-9) {
+      if (advance(s, in, out, dz) != SM_OK) {
+        return SM_DIVERGED;
+      }
+      continue;
     }
     for (int i = 0; i < NZ; i++) {
       s->z[i] += dz[i];
@@ -106,6 +135,42 @@ static int solve(workspace *s, const arguments *a, double *info) {
     }
   }
   return SM_DIVERGED;
+}
+
+#if SMOOTHING >= 0
+/* Newton's method once more, with the corners rounded off first and sharpened tenfold each time. */
+static int sharpen(workspace *s, const arguments *a, double *info) {
+  double par[NPAR];
+  const arguments smooth = {par, a->x, a->u, a->dt};
+  const double wanted = a->par[SMOOTHING];
+  int status = SM_OK;
+  memcpy(par, a->par, sizeof par);
+  memcpy(s->z, s->start, sizeof s->z);
+  par[SMOOTHING] = fmax(1.0, wanted);
+  while ((status = newton(s, &smooth, info)) == SM_OK && par[SMOOTHING] > wanted) {
+    par[SMOOTHING] = fmax(wanted, 0.1 * par[SMOOTHING]);
+  }
+  return status;
+}
+#endif
+
+static int solve(workspace *s, const arguments *a, double *info) {
+  const double *const first[] = {a->x, a->u, &a->dt, a->par};
+  double *const start[] = {s->start};
+  info[0] = info[1] = 0.0;
+  if (!all_finite(a->x, NX) || !all_finite(a->u, NV)) {
+    return SM_NOT_FINITE;
+  }
+  sm_start(first, start, s->scratch);
+  memcpy(s->z, s->start, sizeof s->z);
+  if (NZ == 0) {
+    return SM_OK;
+  }
+  int status = newton(s, a, info);
+#if SMOOTHING >= 0
+  status = status == SM_OK ? status : sharpen(s, a, info);
+#endif
+  return status;
 }
 
 static void evaluate_output(workspace *s, const arguments *a) {

@@ -39,7 +39,9 @@ class Equations:
     """A step as expressions of symbols. ``retract`` and ``difference`` are those of the state's layout, as expressions.
 
     Newton's method on z begins at ``guess``, an expression of x, u, dt and parameters; it ends when the first
-    ``decisive`` unknowns no longer change. Where G is linear in z, that is one turn.
+    ``decisive`` unknowns no longer change. Where G is linear in z, that is one turn; where it bends sharply, steps are
+    ``damped``. Where that is not enough, the parameter ``smoothing``, if there is one, rounds the corners off: Newton's
+    method then begins with 1 in its place.
     """
 
     x: ca.SX
@@ -53,6 +55,8 @@ class Equations:
     guess: ca.SX
     decisive: int
     linear: bool = False
+    damped: bool = False
+    smoothing: int | None = None
     ndx: int | None = None
     retract: Binary = _sum
     difference: Binary = _difference
@@ -153,4 +157,7 @@ class Equations:
             "NC": int(self.multipliers.numel()),
             "DECISIVE": self.decisive,
             "LINEAR": int(self.linear),
+            "DAMPED": int(self.damped),
+            "NPAR": int(self.parameters.numel()),
+            "SMOOTHING": -1 if self.smoothing is None else self.smoothing,
         }

@@ -15,6 +15,8 @@ from stepmap.steps.kernels.loops import Loops
 from stepmap.steps.layout import Layout
 
 MAX_ITERATIONS = 60
+ENOUGH = 1e-9  # relative change that ends Newton's method
+SHORTEST = 1 / 4096  # part of a damped step
 
 
 def call(function: GraphFunction, *arguments: Array | float) -> list[Array]:
@@ -22,6 +24,11 @@ def call(function: GraphFunction, *arguments: Array | float) -> list[Array]:
     out = function.casadi(*arguments)
     parts = out if isinstance(out, tuple) else (out,)
     return [np.asarray(part).T for part in parts]
+
+
+def _relative(dz: Array, z: Array, count: int) -> float:
+    """The largest change of the first unknowns, relative to them."""
+    return float(np.max(np.abs(dz[:count]) / (1 + np.abs(z[:count])), initial=0.0))
 
 
 class ImplicitKernel(Loops):
@@ -37,8 +44,21 @@ class ImplicitKernel(Loops):
         z = call(self.e.start, x, u, dt, par)[0][:, 0]
         if not len(z):
             return Info(OK, 0, 0.0), z
+        info, root = self._newton(par, dt, x, u, z)
+        at = self.e.smoothing
+        if info.status == OK or at is None:
+            return info, root
+        smooth, turns = np.array(par), info.iterations
+        smooth[at] = max(1.0, par[at])
+        while True:  # with the corners rounded off first, and sharpened tenfold each time
+            info, z = self._newton(smooth, dt, x, u, z)
+            turns += info.iterations
+            if info.status != OK or smooth[at] <= par[at]:
+                return info._replace(iterations=turns), z
+            smooth[at] = max(par[at], 0.1 * smooth[at])
+
+    def _newton(self, par: Array, dt: float, x: Array, u: Array, z: Array) -> tuple[Info, Array]:
         residual = np.inf
-        first = slice(self.e.decisive)
         for iteration in range(1, MAX_ITERATIONS + 1):
             G, matrix = call(self.e.newton, x, u, z, dt, par)
             residual = float(np.abs(G).max(initial=0.0))
@@ -46,13 +66,27 @@ class ImplicitKernel(Loops):
                 dz = np.linalg.solve(matrix, -G[:, 0])
             except np.linalg.LinAlgError:
                 return Info(SINGULAR, iteration, residual), z
-            size = float(np.max(np.abs(dz[first]) / (1 + np.abs(z[first])), initial=0.0))
+            size = _relative(dz, z, self.e.decisive)
             if not np.isfinite(size):
                 return Info(SINGULAR if self.e.linear else DIVERGED, iteration, residual), z
+            if self.e.damped and size > ENOUGH:
+                dz = self._shortened(par, dt, x, u, z, dz, matrix)
+                if not len(dz):
+                    return Info(DIVERGED, iteration, residual), z
             z = z + dz
-            if self.e.linear or size <= 1e-9:  # the next would be its square
+            if self.e.linear or size <= ENOUGH:  # the next would be its square
                 return Info(OK, iteration, residual), z
         return Info(DIVERGED, MAX_ITERATIONS, residual), z
+
+    def _shortened(self, par: Array, dt: float, x: Array, u: Array, z: Array, dz: Array, matrix: Array) -> Array:
+        """The part of dz from whose end the Newton step with the same matrix is shorter than dz; empty without one."""
+        size, length = _relative(dz, z, len(z)), 1.0
+        while length >= SHORTEST:
+            G, _ = call(self.e.newton, x, u, z + length * dz, dt, par)
+            if _relative(np.linalg.solve(matrix, -G[:, 0]), z, len(z)) <= (1 - length / 4) * size:
+                return length * dz
+            length /= 2
+        return np.zeros(0)
 
     def step(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array]:
         info, z = self._solve(par, dt, x, u)

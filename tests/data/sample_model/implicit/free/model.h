@@ -7,6 +7,9 @@
 #define NC 0
 #define DECISIVE 1
 #define LINEAR 1
+#define DAMPED 0
+#define NPAR 4
+#define SMOOTHING -1
 #define SM_SCRATCH 0
 void sm_start_0(const double *const *in, double *const *out, double *w);
 static void sm_start(const double *const *in, double *const *out, double *w) {

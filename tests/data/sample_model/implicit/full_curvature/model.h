@@ -7,6 +7,9 @@
 #define NC 1
 #define DECISIVE 2
 #define LINEAR 1
+#define DAMPED 0
+#define NPAR 0
+#define SMOOTHING -1
 #define SM_SCRATCH 75
 #define SM_CURVATURE 1
 void sm_start_0(const double *const *in, double *const *out, double *w);

@@ -1,0 +1,34 @@
+#ifndef SM_MODEL_H
+#define SM_MODEL_H
+#define NX 8
+#define NDX 8
+#define NV 3
+#define NZ 3
+#define NC 1
+#define DECISIVE 3
+#define LINEAR 0
+#define DAMPED 1
+#define NPAR 3
+#define SMOOTHING 0
+#define SM_SCRATCH 0
+void sm_start_0(const double *const *in, double *const *out, double *w);
+static void sm_start(const double *const *in, double *const *out, double *w) {
+  sm_start_0(in, out, w);
+}
+void sm_newton_0(const double *const *in, double *const *out, double *w);
+static void sm_newton(const double *const *in, double *const *out, double *w) {
+  sm_newton_0(in, out, w);
+}
+void sm_output_0(const double *const *in, double *const *out, double *w);
+static void sm_output(const double *const *in, double *const *out, double *w) {
+  sm_output_0(in, out, w);
+}
+void sm_slopes_0(const double *const *in, double *const *out, double *w);
+static void sm_slopes(const double *const *in, double *const *out, double *w) {
+  sm_slopes_0(in, out, w);
+}
+void sm_difference_0(const double *const *in, double *const *out, double *w);
+static void sm_difference(const double *const *in, double *const *out, double *w) {
+  sm_difference_0(in, out, w);
+}
+#endif
