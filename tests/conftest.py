@@ -46,13 +46,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
         return (yield)
 
 
-@pytest.fixture(scope="session", params=sm.systems.names())
+SMOOTH = [name for name in sm.systems.names() if not sm.systems.get(name).gap_names]
+
+
+@pytest.fixture(scope="session", params=SMOOTH)
 def catalog(request: pytest.FixtureRequest) -> Case:
-    """Every system of the catalog, as it is found there."""
+    """Every system of the catalog without gaps, as it is found there; those with gaps are in test_event_steps.py."""
     return case(request.param)
 
 
-@pytest.fixture(scope="session", params=[name for name in sm.systems.names() if sm.systems.get(name).constraints])
+@pytest.fixture(scope="session", params=[name for name in SMOOTH if sm.systems.get(name).constraints])
 def constrained(request: pytest.FixtureRequest) -> Case:
     """Those of the catalog with constraints."""
     return case(request.param)

@@ -14,7 +14,7 @@ import stepmap as sm
 
 def test_names_are_the_files() -> None:
     folder = Path(sm.systems.__file__).parent
-    assert sm.systems.names() == sorted(path.stem for path in folder.glob("[!_]*.py"))
+    assert sm.systems.names() == sorted(path.stem for path in folder.rglob("[!_]*.py"))
     assert {"cart_pendulum", "double_pendulum", "suspended_mass", "planar_arm", "marionette"} <= set(sm.systems.names())
 
 

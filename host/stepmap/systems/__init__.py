@@ -1,9 +1,9 @@
 """The catalog: one short file per system, found by its name.
 
-A file ``systems/<name>.py`` holds a function ``<name>`` that returns the System; its arguments are the system's
-parameters and choices. ``EXAMPLE`` in it is a pose from which a simulation is worth looking at. Other packages add
-systems by entry points of the group ``stepmap.systems``, which load to such a function; ``from_file`` takes one from a
-Python file of the user.
+A file ``systems/<name>.py``, or one in a folder there, holds a function ``<name>`` that returns the System; its
+arguments are the system's parameters and choices. ``EXAMPLE`` in it is a pose from which a simulation is worth looking
+at. Other packages add systems by entry points of the group ``stepmap.systems``, which load to such a function;
+``from_file`` takes one from a Python file of the user.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ __all__ = ["Maker", "example", "files", "from_file", "get", "is_own", "maker", "
 
 
 @cache
-def _own() -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+def _own() -> Mapping[str, str]:
+    """Modules by the name of their system."""
+    modules = [module.name for module in pkgutil.walk_packages(__path__, f"{__name__}.") if not module.ispkg]
+    names = {module.rpartition(".")[2]: module for module in modules}
+    return {name: module for name, module in names.items() if not name.startswith("_")}
 
 
 def _load(name: str) -> Maker:
-    found: Maker = getattr(import_module(f"{__name__}.{name}"), name)
+    found: Maker = getattr(import_module(_own()[name]), name)
     return found
 
 

@@ -7,6 +7,7 @@ because they were measured from a drawing.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,7 @@ POSE = {
 def marionette(damping: float = 0.2, gravity: float = 9.8) -> System:
     """The puppet hanging from robots straight above its six hooks."""
     b = Builder("marionette")
-    puppet = _Puppet(b, b.parameter("damping", damping, unit="N s/m, N m s"))
+    puppet = Puppet(b, b.parameter("damping", damping, unit="N s/m, N m s"))
     g = b.parameter("gravity", gravity, unit="m/s²")
     b.gravity((0, 0, -g))
     hooks = puppet.hooks()
@@ -61,11 +62,11 @@ def marionette(damping: float = 0.2, gravity: float = 9.8) -> System:
         robot = plane.tx(x).ty(y, name=f"{string}_string_control")
         b.distance(hooks[string], robot, length, name=f"{string}_string")
         b.marker(hooks[string], name=f"{string}_hook")
-    return _hang(b.build())
+    return hang(b.build(), POSE, STRINGS)
 
 
 @dataclass(frozen=True)
-class _Puppet:
+class Puppet:
     """Builds the bodies; every joint is damped alike."""
 
     b: Builder
@@ -114,11 +115,11 @@ class _Puppet:
         return hooks
 
 
-def _hang(system: System) -> System:
+def hang(system: System, pose: Mapping[str, float], strings: Sequence[str]) -> System:
     """Robots straight above the hooks in the start pose, strings as long as that asks for."""
-    where = dict(zip(system.frame_names, system.positions(system.configuration(POSE)), strict=True))
-    pose = dict(POSE)
-    for string in STRINGS:
+    where = dict(zip(system.frame_names, system.positions(system.configuration(pose)), strict=True))
+    hung = dict(pose)
+    for string in strings:
         x, y, z = np.asarray(where[f"{string}_string_hook"])
-        pose |= {f"{string}_string-x": x, f"{string}_string-y": y, f"{string}_string-length": PLANE - z}
-    return system.with_start(pose)
+        hung |= {f"{string}_string-x": x, f"{string}_string-y": y, f"{string}_string-length": PLANE - z}
+    return system.with_start(hung)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from stepmap.mechanics import Builder, System
+from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.quantity import Coordinate
 
 EXAMPLE = {"xm": 0.6, "ym": 0.2}
 
@@ -13,6 +15,13 @@ def suspended_mass(mass: float = 0.1, gravity: float = 9.81, damping: float = 0.
     xr and r are kinematic: their next values are the inputs. ``damping`` acts on xm and ym alike.
     """
     b = Builder("suspended_mass")
+    ball, robot, r = hang(b, mass, gravity, damping, height)
+    b.distance(ball, robot, r, name="string")
+    return b.build()
+
+
+def hang(b: Builder, mass: float, gravity: float, damping: float, height: float) -> tuple[Frame, Frame, Coordinate]:
+    """Mass and robot with their sensors, not yet tied: their frames, and the length of what ties them."""
     m = b.parameter("mass", mass, unit="kg")
     g = b.parameter("gravity", gravity, unit="m/s²")
     c = b.parameter("damping", damping, unit="N s/m")
@@ -27,8 +36,7 @@ def suspended_mass(mass: float = 0.1, gravity: float = 9.81, damping: float = 0.
     b.gravity((0, -g, 0))
     b.damping(xm, c)
     b.damping(ym, c)
-    b.distance(ball, robot, r, name="string")
     b.marker(ball, axes="xy")
     b.encoder(xr)
     b.encoder(r)
-    return b.build()
+    return ball, robot, r
