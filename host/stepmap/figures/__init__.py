@@ -19,7 +19,9 @@ from stepmap.registry import Registry
 
 
 def _own() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__) if module.name != "published"]
+    return [
+        module.name for module in pkgutil.iter_modules(__path__) if module.name != "published" and module.name[0] != "_"
+    ]
 
 
 def _load(name: str) -> Callable[..., Any]:

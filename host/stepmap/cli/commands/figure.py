@@ -18,7 +18,12 @@ from stepmap.text import nearest
 
 
 def figure(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="fig2, fig3, fig4, double_pendulum, cart_pendulum.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="fig2, fig3, fig4, double_pendulum, cart_pendulum, wedge_path, wedge_energy."
+        ),
+    ],
     recording: Annotated[
         Path | None,
         typer.Argument(
