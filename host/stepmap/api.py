@@ -12,6 +12,7 @@ from stepmap.optimal import (
     Plan,
     Problem,
     Regulator,
+    Relaxation,
     SoftLimit,
     Solution,
     SpeedChange,
@@ -21,6 +22,7 @@ from stepmap.optimal import (
     homotopy,
     lqr,
     optimize,
+    optimize_relaxed,
     regulate,
 )
 from stepmap.steps import (
@@ -63,6 +65,7 @@ __all__ = [
     "PointwiseStep",
     "Problem",
     "Regulator",
+    "Relaxation",
     "SecondSensitivity",
     "Sensitivity",
     "ShapeError",
@@ -86,6 +89,7 @@ __all__ = [
     "homotopy",
     "lqr",
     "optimize",
+    "optimize_relaxed",
     "regulate",
     "systems",
 ]

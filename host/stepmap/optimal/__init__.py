@@ -2,6 +2,7 @@
 
 from stepmap.optimal.composite import Cost
 from stepmap.optimal.cost import SoftLimit, TrackingCost
+from stepmap.optimal.events.relaxed import Relaxation, optimize_relaxed
 from stepmap.optimal.homotopy import homotopy
 from stepmap.optimal.lqr import Regulator, lqr, regulate
 from stepmap.optimal.objective import Bend, Expansion, Objective
@@ -22,6 +23,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Regulator",
+    "Relaxation",
     "SoftLimit",
     "Solution",
     "SpeedChange",
@@ -32,5 +34,6 @@ __all__ = [
     "homotopy",
     "lqr",
     "optimize",
+    "optimize_relaxed",
     "regulate",
 ]

@@ -109,7 +109,8 @@ def within_constraints(problem: Problem, search: Search, iterations: int) -> Sol
     optimum = search(free, iterations)
     first = _first(problem, optimum.trajectory)
     found = _rounds(problem, search, optimum, first, iterations)
-    if found.status in (Status.UNMET, Status.STALLED) and problem.states and len(found.history) < iterations:
+    in_vain = found.status in (Status.UNMET, Status.STALLED, Status.KINK)
+    if in_vain and problem.states and len(found.history) < iterations:
         guess = problem.first_guess()
         begin = dataclasses.replace(optimum, trajectory=guess, status=Status.ITERATIONS, history=found.history)
         again = _rounds(problem, search, begin, first, iterations)

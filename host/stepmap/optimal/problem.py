@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,10 @@ from stepmap.optimal.objective import Objective, Weights
 from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
 from stepmap.steps.limits import InputBounds, InputLimits, state_bounds
 from stepmap.steps.pointwise import as_step_map
-from stepmap.steps.protocol import StepMap, Trajectory
+from stepmap.steps.protocol import Event, StepMap, Trajectory
+
+if TYPE_CHECKING:
+    from stepmap.optimal.events.relaxed import Relaxation
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +147,10 @@ class Status(Enum):
         "cannot descend further along any direction tried; start from another guess, approach the reference in stages "
         "(homotopy), or make R larger relative to Q"
     )
+    KINK = (
+        "stands on a kink: an event is at the border between two steps, where the cost has a corner; take another dt, "
+        "weigh positions and not momenta, or search with relaxed gaps (sm.optimize_relaxed)"
+    )
     UNMET = (
         "found no trajectory within the limits of states that ends where it is to; give it more time or wider limits, "
         "or start from another guess"
@@ -184,6 +191,8 @@ class Solution:
     cost: float
     history: tuple[Iteration, ...] = field(default=())
     problem: Problem | None = None  # what it solves
+    kink: Event | None = None  # the event at a border between two steps, on which it ended
+    relaxation: Relaxation | None = None  # how a search with relaxed gaps came to it
 
     @cached_property
     def plan(self) -> Plan:
@@ -201,11 +210,18 @@ class Solution:
         reference = found if wanted is None else Trajectory(found.t, *wanted)
         return Plan(found, gains, reference, found.events, fading=fading)
 
+    @property
+    def advice(self) -> str:
+        """How the search ended and what to do, with the event that it ended on."""
+        if self.kink is None or self.status is not Status.KINK:
+            return str(self.status)
+        return f"{self.status} ({self.kink.kind} of {self.kink.name!r} at {self.kink.time:.6g} s)"
+
     def require(self) -> Solution:
         """Itself when converged; raises ConvergenceError otherwise."""
         if not self.status.ok:
             last = self.history[-1].slope if self.history else float("nan")
             raise ConvergenceError(
-                f"optimization {self.status}", iterations=len(self.history), residual=abs(last), x=self.trajectory.x
+                f"optimization {self.advice}", iterations=len(self.history), residual=abs(last), x=self.trajectory.x
             )
         return self

@@ -28,10 +28,11 @@ from stepmap.optimal.directions import (
     solve_gauss_newton,
     steepest,
 )
+from stepmap.optimal.events.kinks import kink, shifted
 from stepmap.optimal.lqr import gains
 from stepmap.optimal.objective import Objective
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
-from stepmap.steps.protocol import StepMap, Trajectory
+from stepmap.steps.protocol import Event, StepMap, Trajectory
 
 Method: TypeAlias = Literal["newton", "gauss-newton", "steepest"]
 Monitor: TypeAlias = Callable[[int, Iteration, Trajectory], None]
@@ -43,6 +44,7 @@ MILDER = 0.7
 FAST = 0.3  # part of the cost that Gauss–Newton has to gain, or curvature is evaluated
 TRUSTED = 0.1  # error of a model's prediction up to which it is trusted
 NEARLY_NONE = 0.2
+CREEPING = 1e-2  # length of the last steps of a search that is held up
 
 
 @dataclass
@@ -111,7 +113,9 @@ def optimize(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    return Solution(status, at.trajectory, _gains(problem, at), at.cost, tuple(history), problem)
+    corner = _corner(step, at, status, history)
+    status = status if corner is None else Status.KINK
+    return Solution(status, at.trajectory, _gains(problem, at), at.cost, tuple(history), problem, corner)
 
 
 def _start(problem: Problem) -> Point:
@@ -143,6 +147,17 @@ def _start(problem: Problem) -> Point:
             f"cost: it is not a finite number along the guess, but {value}; a root, say, may not exist there"
         )
     return point(step, cost, trajectory, value, bounds)
+
+
+def _corner(step: StepMap, at: Point, status: Status, history: list[Iteration]) -> Event | None:
+    """The event on whose kink a search ended that could not descend, or only by ever shorter steps."""
+    creeping = status is Status.ITERATIONS and history and max(entry.length for entry in history[-3:]) < CREEPING
+    if not (status is Status.STALLED or creeping):
+        return None
+    try:
+        return kink(step, at, [gauss_newton(at), steepest(at)])
+    except ModelError:  # there is no direction
+        return None
 
 
 def _gains(problem: Problem, at: Point) -> Array:
@@ -209,7 +224,7 @@ def _line_search(step: StepMap, cost: Objective, at: Point, direction: Direction
     length = 1.0
     here = at.trajectory
     while length >= SHORTEST:
-        wanted = Trajectory(here.t, step.layout.retract(here.x, length * direction.z), here.u + length * direction.v)
+        wanted = shifted(step, here, direction, length)
         try:
             trajectory = at.follow(step, wanted, direction)
             with np.errstate(over="ignore", invalid="ignore"):

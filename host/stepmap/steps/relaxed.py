@@ -6,7 +6,8 @@ A gap is closed with a force a ≥ 0, or open by b ≥ 0, and one of them is zer
 
 so each force depends smoothly on the motion, and derivatives of both orders are those of the equations. a counts the
 force in units of the weight of all masses, b the opening in units of 10 mm: a string that carries everything is short
-of its length by κ times 10 mm. What has been found this way is rolled out through the event step (optimal/relaxed.py).
+of its length by κ times 10 mm. What has been found this way is rolled out through the
+event step (optimal/events/relaxed.py).
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
                       double *multipliers, double *info) {
   chain *e = work;
   double forces[NC];
-  const int status = solve_chain(e, par, dt, x, u, forces);
+  const int first = e->logged, status = solve_chain(e, par, dt, x, u, forces);
   info[0] = e->iterations;
   info[1] = 0.0;
   if (status != SM_OK) {
@@ -237,10 +237,14 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
       e->modes[(ptrdiff_t)e->step * NC + c] = (unsigned char)(ROWS[c] == GAP && e->kept[c]);
     }
   }
+  if (e->expected) {
+    count_events(e, first);
+  }
   e->step++;
   return SM_OK;
 }
 
 #include "events_slopes.h"
 #define SM_SENSITIVITY
+#define SM_COMPARABLE same_events
 #include "trajectory.h"

@@ -40,6 +40,8 @@ typedef struct {
   double *log; /* events, LOG_WIDTH numbers each, and closed gaps per step; NULL where nobody asks */
   unsigned char *modes;
   int capacity, logged, step;
+  const int *expected; /* tallies along a reference, a row per node; NULL where there is none */
+  int tally[NC];       /* of this rollout, see count_events */
 } chain;
 
 /* Where the next steps write their events and modes; NULL to end it. */
@@ -49,6 +51,14 @@ SM_EXPORT void sm_record(void *work, double *log, int capacity, unsigned char *m
   e->modes = modes;
   e->capacity = capacity;
   e->logged = e->step = 0;
+  e->expected = NULL;
+}
+
+/* The tallies of a reference, (n+1, NC), for the feedback of the next sm_project; after sm_record. */
+SM_EXPORT void sm_expect(void *work, const int *expected) {
+  chain *e = work;
+  e->expected = expected;
+  memcpy(e->tally, expected, sizeof e->tally);
 }
 
 SM_EXPORT int sm_recorded(const void *work) { return ((const chain *)work)->logged; }
@@ -73,6 +83,27 @@ static void log_event(chain *e, int row, int kind, double time, double impulse_,
     }
     e->logged++;
   }
+}
+
+/* The tally of every gap after a step whose events are in the log from `first` on: -1 where it is closed, else its
+ * bounces since it was. A gap that closed and opened again leaves no trace: from then on, two rollouts can be compared. */
+static void count_events(chain *e, int first) {
+  int more[NC] = {0};
+  for (int i = first; i < e->logged && i < e->capacity; i++) {
+    const double *entry = e->log + (ptrdiff_t)i * LOG_WIDTH;
+    more[(int)entry[1]] += (int)entry[2] == IMPACT ? 1 : -1;
+  }
+  for (int c = 0; c < NC; c++) {
+    const int open = (e->tally[c] < 0 ? 1 : e->tally[c]) + more[c];
+    e->tally[c] = ROWS[c] != GAP ? 0 : e->kept[c] ? -1 : open > 0 ? open : 0;
+  }
+}
+
+/* Whether feedback along a reference makes sense at the node that is reached: where only one of the two has had an
+ * impact, gains would multiply the jump of its velocity. */
+static int same_events(void *work, int node) {
+  const chain *e = work;
+  return !e->expected || memcmp(e->expected + (ptrdiff_t)node * NC, e->tally, sizeof e->tally) == 0;
 }
 
 /* Tangents are wanted where their gap is, unless it slips. */

@@ -66,7 +66,8 @@ static void clamp(const double *limits, const int *tied, const double *x, double
 }
 
 /* The projection operator: n steps from the given X[0] under u = ubar - K (x - xbar); K is (n, NV, NDX). With limits, as
- * clamp takes them, u is kept within them; NULL where there are none. */
+ * clamp takes them, u is kept within them; NULL where there are none. Feedback is off at nodes k where a step defines
+ * SM_COMPARABLE(work, k) and it is false. */
 SM_EXPORT int sm_project(void *work, const double *par, const double *dt, int each, int n, const double *Xbar,
                          const double *Ubar, const double *K, const double *limits, const int *tied, double *X,
                          double *U, double *multipliers, double *info) {
@@ -74,6 +75,11 @@ SM_EXPORT int sm_project(void *work, const double *par, const double *dt, int ea
     const double *x = row(X, k, NX), *xbar = row(Xbar, k, NX), *ubar = row(Ubar, k, NV);
     double *u = row_out(U, k, NV), dx[NDX];
     SM_DIFFERENCE(work, xbar, x, dx);
+#ifdef SM_COMPARABLE
+    if (!SM_COMPARABLE(work, k)) {
+      memset(dx, 0, sizeof dx);
+    }
+#endif
     for (int i = 0; i < NV; i++) {
       const double *gain = row(K, k * NV + i, NDX);
       double sum = ubar[i];

@@ -37,19 +37,24 @@ class Log(NamedTuple):
 class RecordingKernel(Kernel, Protocol):
     """A kernel that tells the events of a call."""
 
-    def recorded(self, call: Callable[[], Found], steps: int) -> tuple[Found, Log]: ...
+    def recorded(self, call: Callable[[], Found], steps: int, expected: Array | None = None) -> tuple[Found, Log]: ...
 
 
 class EventKernel(CompiledKernel):
     """The library of events.c. Its log belongs to the workspace of the thread that calls."""
 
-    def recorded(self, call: Callable[[], Found], steps: int) -> tuple[Found, Log]:
-        """What a call of step, rollout or project returns, and the events of its steps."""
+    def recorded(self, call: Callable[[], Found], steps: int, expected: Array | None = None) -> tuple[Found, Log]:
+        """What a call of step, rollout or project returns, and the events of its steps.
+
+        ``expected`` are the tallies of a reference (told.tallies), by which project switches its feedback.
+        """
         library, work = self.first, self._workspace("first")
         capacity = 16 + 4 * steps
         while True:
             log, modes = np.zeros((capacity, WIDTH)), np.zeros((steps, self.nc), dtype=np.uint8)
             library.sm_record(ctypes.c_void_p(work), ctypes.c_void_p(address(log)), capacity, modes.ctypes.data_as(_P))
+            if expected is not None:
+                library.sm_expect(ctypes.c_void_p(work), expected.ctypes.data_as(_P))
             try:
                 found = call()
                 count = library.sm_recorded(ctypes.c_void_p(work))

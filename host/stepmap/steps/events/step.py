@@ -16,7 +16,7 @@ from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.gaps import Contact
 from stepmap.mechanics.system import System
 from stepmap.steps.events.kernel import EventKernel, RecordingKernel
-from stepmap.steps.events.told import told
+from stepmap.steps.events.told import tallies, told
 from stepmap.steps.kernels.info import OK, Info
 from stepmap.steps.lengths import times
 from stepmap.steps.limits import InputBounds
@@ -133,9 +133,14 @@ class EventStep(VariationalStep):
         *,
         within: InputBounds | None = None,
     ) -> Trajectory:
-        """As of every step map; the trajectory has its events and modes."""
+        """As of every step map; the trajectory has its events and modes.
+
+        Where the reference has them too, feedback is off at nodes whose events so far differ (u = ū): gains would
+        multiply the jump of the velocity that only one of the two has had.
+        """
+        expected = tallies(self.system, reference, self.closed(reference.x[0]))
         found, log = self.kernel.recorded(
-            lambda: super(EventStep, self).follow(x0, reference, gains, dt, within=within), reference.steps
+            lambda: super(EventStep, self).follow(x0, reference, gains, dt, within=within), reference.steps, expected
         )
         forces = np.zeros((reference.steps, self.nc)) if found.multipliers is None else found.multipliers
         return Trajectory(found.t, found.x, found.u, forces, *told(self.system, log, found.t, forces))

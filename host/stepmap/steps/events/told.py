@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepmap.arrays import Array
+from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
 from stepmap.steps.events.kernel import Entry, Log
-from stepmap.steps.protocol import Event
+from stepmap.steps.protocol import Event, Trajectory
 
 
 def told(
@@ -22,6 +25,28 @@ def told(
         events.append(Event(time, entry.step, names[entry.row], kind, entry.impulse, entry.energy))
     modes = tuple(tuple(names[i] for i in closed.nonzero()[0]) for closed in log.closed)
     return tuple(events), modes
+
+
+def tallies(system: System, path: Trajectory, closed: Array) -> Array | None:
+    """Per node and row −1 where a gap is closed, else its bounces since it was, (N+1, nc); None where unknown.
+
+    ``closed`` are the rows closed at the first node. What the runtime counts too (count_events of events.h).
+    """
+    if len(path.modes) != path.steps or not path.steps:
+        return None
+    gap = np.array(system.constraint_rows) == Row.GAP
+    places = {name: i for i, name in enumerate(system.constraint_names) if gap[i]}
+    shut, more = np.zeros((path.steps, len(gap)), dtype=bool), np.zeros((path.steps, len(gap)), dtype=int)
+    for k, mode in enumerate(path.modes):
+        shut[k, [places[name] for name in mode]] = True
+    for event in path.events:
+        more[event.step, places[event.name]] += 1 if event.kind == "impact" else -1
+    out = np.zeros((path.steps + 1, len(gap)), dtype=np.intc)
+    out[0] = np.where(gap & closed, -1, 0)
+    for k in range(path.steps):
+        open_ = np.maximum(np.where(out[k] < 0, 1, out[k]) + more[k], 0)
+        out[k + 1] = np.where(gap, np.where(shut[k], -1, open_), 0)
+    return out
 
 
 def _let_go(entry: Entry, log: Log, t: Array, multipliers: Array) -> float:

@@ -1,0 +1,1 @@
+"""Searches through events: kinks, and gaps that are relaxed first."""
