@@ -59,9 +59,9 @@ def headers() -> dict[str, str]:
             for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND), *own):
                 path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
                 out[path] = write_sources(recipe, order)["model.h"]
-    out["events/full/model.h"] = write_sources(recipe_of(EventStep(gaps(), 0.1)), Order.FIRST)["model.h"]
-    relaxed = recipe_of(RelaxedStep(full(slack=True), 0.1))
+    events, relaxed = recipe_of(EventStep(gaps(), 0.1)), recipe_of(RelaxedStep(full(slack=True), 0.1))
     for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):
+        out[f"events/full{suffix}/model.h"] = write_sources(events, order)["model.h"]
         out[f"implicit/relaxed{suffix}/model.h"] = write_sources(relaxed, order)["model.h"]
     step = sm.VariationalStep(full(), 0.1)
     term = sm.Expression(["theta*torque + distance0*t", "sin(height)"]).on(step)

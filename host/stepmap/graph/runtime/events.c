@@ -247,4 +247,8 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
 #include "events_slopes.h"
 #define SM_SENSITIVITY
 #define SM_COMPARABLE same_events
+#ifdef SM_CURVATURE
+#include "events_second.h"
+#define SM_SECOND_SENSITIVITY
+#endif
 #include "trajectory.h"

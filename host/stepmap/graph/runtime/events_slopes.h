@@ -12,6 +12,7 @@
 typedef double columns[NWP];
 
 typedef struct {
+  columns begun;                           /* time at the begin of the present stage */
   columns q[ND], p[ND], time;              /* at the begin of a stage; at its end after it */
   columns rate[AT_LEAST_ONE(NK)];          /* of the kinematic coordinates */
   columns q1[NQ], q2[NQ], lam[NC], length; /* of the present stage */
@@ -21,9 +22,24 @@ typedef struct {
   double by_q[ND * NA], by_v[ND * NA], Hlam[NQ * NQ], Lvq1[ND * NA];
 } slopes;
 
+#ifdef SM_CURVATURE
+typedef struct {
+  double eta_q[ND], eta_p[ND], eta_t;  /* costates at the begin of a stage */
+  double mu[NZ], direction[ND], event; /* multipliers of its equations, and of h_j = 0 */
+  double by_q[NA], by_v[NA];           /* slopes of the contracted function at the midpoint */
+  double by_place[AT_LEAST_ONE(NK)], by_rate[AT_LEAST_ONE(NK)], by_end[AT_LEAST_ONE(NK)];
+  double before[ND];              /* jump: multipliers of the velocity before */
+  double rates[AT_LEAST_ONE(NK)]; /* costates of the rates, summed over stages */
+  columns y[NY], product[NY > NQ ? NY : NQ];
+} bends;
+#endif
+
 typedef struct {
   chain e;
   slopes d;
+#ifdef SM_CURVATURE
+  bends b;
+#endif
 } whole;
 
 SM_EXPORT size_t sm_workspace_bytes(void) { return sizeof(whole); }
@@ -204,6 +220,7 @@ static int segment_slopes(chain *e, const stage *g, slopes *d) {
   if (load_segment(e, g)) {
     return SM_SINGULAR;
   }
+  memcpy(d->begun, d->time, sizeof d->begun);
   memcpy(d->q1, d->q, sizeof d->q);
   kinematic_slopes(e, d, g->begin, d->time, d->q1 + ND);
   kinematic_slopes(e, d, g->begin + g->length, d->time, d->q2 + ND);
@@ -321,6 +338,7 @@ static int jump_slopes(chain *e, const stage *g, slopes *d) {
     against[c] = -g->bounce[c];
   }
   evaluate_constraints(s, &a, g->q1, s->Dh2);
+  memcpy(d->begun, d->time, sizeof d->begun);
   memcpy(d->q1, d->q, sizeof d->q);
   kinematic_slopes(e, d, g->begin, d->time, d->q1 + ND);
   memset(d->right, 0, sizeof d->right);

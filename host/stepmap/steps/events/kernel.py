@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ModelError
 from stepmap.graph.address import address
 from stepmap.steps.kernels.compiled import CompiledKernel, Kernel
 
@@ -63,11 +62,6 @@ class EventKernel(CompiledKernel):
             if count <= capacity:
                 return found, Log(tuple(_entry(row) for row in log[:count]), modes.astype(bool))
             capacity = count
-
-    def _substitute(self, name: str) -> Kernel | None:
-        if name != "first":
-            raise ModelError("second derivatives through events are not there yet: optimize with Gauss-Newton steps")
-        return super()._substitute(name)
 
 
 _P = ctypes.c_void_p

@@ -1,0 +1,55 @@
+#ifndef SM_MODEL_H
+#define SM_MODEL_H
+#define ND 2
+#define NK 2
+#define NU 1
+#define NC 6
+#define NA 3
+#define NP 0
+#define ACTIVE {0, 1, 3}
+#define ROW_KINDS {0, 1, 1, 2, 2, 1}
+#define FORCES_LEFT 0.5
+#define SM_GAPS 1
+#define SM_SCRATCH 0
+#define SM_CURVATURE 1
+void sm_first_0(const double *const *in, double *const *out, double *w);
+static void sm_first(const double *const *in, double *const *out, double *w) {
+  sm_first_0(in, out, w);
+}
+void sm_second_0(const double *const *in, double *const *out, double *w);
+static void sm_second(const double *const *in, double *const *out, double *w) {
+  sm_second_0(in, out, w);
+}
+void sm_con_0(const double *const *in, double *const *out, double *w);
+static void sm_con(const double *const *in, double *const *out, double *w) {
+  sm_con_0(in, out, w);
+}
+void sm_con2_0(const double *const *in, double *const *out, double *w);
+static void sm_con2(const double *const *in, double *const *out, double *w) {
+  sm_con2_0(in, out, w);
+}
+void sm_pull_0(const double *const *in, double *const *out, double *w);
+static void sm_pull(const double *const *in, double *const *out, double *w) {
+  sm_pull_0(in, out, w);
+}
+void sm_pull1_0(const double *const *in, double *const *out, double *w);
+static void sm_pull1(const double *const *in, double *const *out, double *w) {
+  sm_pull1_0(in, out, w);
+}
+void sm_speed_0(const double *const *in, double *const *out, double *w);
+static void sm_speed(const double *const *in, double *const *out, double *w) {
+  sm_speed_0(in, out, w);
+}
+void sm_third_0(const double *const *in, double *const *out, double *w);
+static void sm_third(const double *const *in, double *const *out, double *w) {
+  sm_third_0(in, out, w);
+}
+void sm_pull2_0(const double *const *in, double *const *out, double *w);
+static void sm_pull2(const double *const *in, double *const *out, double *w) {
+  sm_pull2_0(in, out, w);
+}
+void sm_speed2_0(const double *const *in, double *const *out, double *w);
+static void sm_speed2(const double *const *in, double *const *out, double *w) {
+  sm_speed2_0(in, out, w);
+}
+#endif
