@@ -63,7 +63,7 @@ class Options:
     ensemble: Ensemble = field(default_factory=Ensemble)
     study: bool = False  # formats that round too much are made all the same
     robot: Table | None = None  # [board] of the job
-    headroom: float = 1.0  # times more than the ranges ask for that formats hold
+    headroom: float = 2.0  # times more than the ranges ask for that formats hold
     pinned: PinnedFormats | None = None  # formats that were chosen before
 
 
@@ -203,16 +203,17 @@ def _budget(
     require_budget(program, ranges, formats, errors, process, precision)
 
 
-def design(plant: Plant, trajectory: Trajectory, options: Options | None = None) -> Design:
+def design(plant: Plant, trajectory: Trajectory, options: Options | None = None, tuned: Sequence[Array] = ()) -> Design:
     """Lowers, measures ranges, chooses formats. Raises RangeError where limits are missing or a number does not fit.
 
-    Formats that are pinned are not chosen; ModelError where they are of another program.
+    Formats that are pinned are not chosen; ModelError where they are of another program. Chosen ones hold runs with
+    the gains in ``tuned``, too.
     """
     chosen = options or Options()
     pinned = chosen.pinned
     require_limits(plant, trajectory)
     program = lower(plant) if pinned is None else _pinned_program(pinned, plant, trajectory, chosen)
-    recordings = _simulated(program, plant, trajectory, chosen.ensemble)
+    recordings = _simulated(program, plant, trajectory, chosen.ensemble, tuned)
     recording = recordings[0]
     ranges = measure(program, recordings, ALIKE if pinned is None else 1)
     formats, listed = None, []
@@ -233,7 +234,8 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None)
     made = make_schedule(program, formats, chosen.scalar, digest, held, hold_rows(program, plant, trajectory), follows)
     row = _coarse(rows[0]) if pinned is None else pinned.row
     test = _self_test(program, formats, plant, start, row)
-    variances = _coarse(MARGIN * ranges.sizes[program.of(Role.COVARIANCE)]) if pinned is None else pinned.variances
+    largest = MARGIN * chosen.headroom * ranges.sizes[program.of(Role.COVARIANCE)]
+    variances = _coarse(largest) if pinned is None else pinned.variances
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
     robot = chosen.robot or Table("", {(): 1}, (), {})
     system = plant.step.system
@@ -261,10 +263,13 @@ def _pinned_program(pinned: PinnedFormats, plant: Plant, trajectory: Trajectory,
     return program
 
 
-def _simulated(program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble) -> list[Recording]:
-    """Runs of ALIKE ensembles of the same kind, then many that begin with a first estimate far off."""
+def _simulated(
+    program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, tuned: Sequence[Array] = ()
+) -> list[Recording]:
+    """Runs of ALIKE ensembles of the same kind, others with tuned gains, then many with a first estimate far off."""
     starts = replace(ensemble, runs=STARTS * ensemble.runs, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
-    alike = simulate_seeds(program, plant, trajectory, ensemble, range(ensemble.seed, ensemble.seed + ALIKE))
+    seeds = range(ensemble.seed, ensemble.seed + ALIKE)
+    alike = simulate_seeds(program, plant, trajectory, ensemble, seeds, tuned)
     return [*alike, simulate(program, plant, trajectory, starts)]
 
 

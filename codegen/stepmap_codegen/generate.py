@@ -16,10 +16,11 @@ from stepmap.jobs import Job, Stage
 from stepmap.jobs.kinds import entry_digest
 from stepmap.jobs.stage import MANIFEST, digest, digest_data, digest_sources, read_manifest, versions
 from stepmap.optimal import Plan
+from stepmap.optimal.objective import Weights as Matrices
 from stepmap.steps.protocol import Trajectory
 from stepmap.toml.tables import Table, read
 from stepmap_codegen import boards, saved
-from stepmap_codegen.controller import Controller, Design, Options, design
+from stepmap_codegen.controller import Controller, Design, Options
 from stepmap_codegen.emit import size
 from stepmap_codegen.emit.embed import FILES as EMBED
 from stepmap_codegen.emit.encoders import encoder_count, read_encoders
@@ -35,12 +36,14 @@ from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.ranges import require_declared, require_start
 from stepmap_codegen.stream.settings import read_stream
 from stepmap_codegen.stream.tangent import require_inside
+from stepmap_codegen.tuning import FACTOR, Family, design_tunable, family
 
 NAME = "generate"
-KEYS = ("scalar", "word", "newton", "form", "precision", "board", "headroom", "formats")
+KEYS = ("scalar", "word", "newton", "form", "precision", "board", "tuning", "headroom", "formats")
 RENAMED = {"room": "headroom"}
 FILES = ("controller.h", "controller.c", "robot.h", "signals.json", *EMBED, *SCHEDULE)
 MAX_HEADROOM = 1024.0
+MAX_TUNING = 64.0
 FORMS = ("auto", *(form.value for form in Form))
 
 
@@ -50,6 +53,7 @@ class Choices:
 
     options: Options
     newton: int
+    tuning: float = FACTOR  # that weights of the feedback may change by without new formats
     files: Mapping[str, bytes] = field(default_factory=dict)  # contents of the files it names
 
 
@@ -76,6 +80,9 @@ def choices_in(root: Table) -> Choices:
     headroom = table.number("headroom", usual.headroom)
     if not 1 <= headroom <= MAX_HEADROOM:
         raise table.error(f"must be 1 to {MAX_HEADROOM:g} times what ranges ask for, got {headroom:g}", "headroom")
+    tuning = table.number("tuning", FACTOR)
+    if not 1 <= tuning <= MAX_TUNING:
+        raise table.error(f"must be 1 to {MAX_TUNING:g} times each weight of the feedback, got {tuning:g}", "tuning")
     pinned, files = _read_formats(table)
     form = table.choice("form", FORMS, "auto")
     board = table.choice("board", list(boards.catalog())) if "board" in table else None
@@ -84,7 +91,7 @@ def choices_in(root: Table) -> Choices:
     chosen = Options(
         scalar, word, written, precision, board, robot=root.table("board"), headroom=headroom, pinned=pinned
     )
-    return Choices(chosen, newton, files)
+    return Choices(chosen, newton, tuning, files)
 
 
 def _read_formats(table: Table) -> tuple[PinnedFormats | None, dict[str, bytes]]:
@@ -143,10 +150,10 @@ def plant(job: Job, gains: Array, newton: int) -> Plant:
 
 
 def controller(job: Job, plan: Plan, choices: Choices) -> Design:
-    """The controller of a solved job."""
+    """The controller of a solved job, in formats that hold what its feedback may be tuned to."""
     made = plant(job, plan.gains, choices.newton)
     require_stream(made, plan.trajectory, choices.options.robot)
-    return design(made, plan.trajectory, choices.options)
+    return design_tunable(made, plan.trajectory, choices.options, _families(job, plan, choices.tuning))
 
 
 def require_stream(made: Plant, trajectory: Trajectory, robot: Table | None) -> dict[str, float]:
@@ -167,6 +174,15 @@ def require_stream(made: Plant, trajectory: Trajectory, robot: Table | None) -> 
     return require_inside(made.stream, made.step, follows, made.gains[-1])
 
 
+def _families(job: Job, plan: Plan, factor: float) -> list[Family]:
+    """Of the weights that tuning begins with: none where a kind of job has no weights, or its end cannot be held."""
+    if factor <= 1 or plan.fading:
+        return []
+    named: Mapping[str, Matrices] = getattr(job, "tuning_bases", {})
+    made = [family(name, job.step, plan.trajectory, *weights[:2], factor) for name, weights in named.items()]
+    return [one for one in made if one is not None]
+
+
 def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | None = None) -> Stage:
     """The stage's folder."""
     o = choices.options
@@ -179,6 +195,7 @@ def stage(job: Job, optimum: Stage, choices: Choices, out: Path, place: Path | N
         "board": o.board,
         "robot": {} if o.robot is None else o.robot.entries,
         "headroom": o.headroom,
+        "tuning": choices.tuning,
         "formats": [digest(content) for content in choices.files.values()],
     }
     inputs = {
@@ -209,7 +226,7 @@ def write(made: Stage, controller: Controller) -> None:
 def load(made: Stage, job: Job, choices: Choices) -> Controller:
     """The controller of a stage that is unchanged; raises DamagedError where its folder holds none."""
     content = (made.folder / saved.FILE).read_bytes()
-    return saved.unpack(content, plant(job, np.zeros(0), choices.newton), choices.options.pinned)
+    return saved.unpack(content, plant(job, np.zeros(0), choices.newton))
 
 
 def require_own(folder: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from stepmap.archives import read_arrays
 from stepmap.arrays import Array
-from stepmap.errors import DamagedError
+from stepmap.errors import DamagedError, ModelError
 from stepmap_codegen.controller import Controller
 from stepmap_codegen.emit import schedule
 from stepmap_codegen.emit.encoders import Encoder
@@ -27,6 +27,7 @@ from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.formats import BlockFormats, Formats
 from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Operation, Program, Role, Store
 from stepmap_codegen.model.scalar import Form, Scalar
+from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.signals import Signal
 
@@ -54,6 +55,7 @@ def pack(made: Controller) -> bytes:
         "sensor_delay": made.sensor_delay,
         "map_error": dict(made.map_error),
         "state_sizes": dict(made.state_sizes),
+        "pinned": None if made.pinned is None else [made.pinned.source, made.formats_file()],
     }
     arrays: dict[str, Array] = {
         "gains": made.plant.gains,
@@ -69,8 +71,8 @@ def pack(made: Controller) -> bytes:
     return packed.getvalue()
 
 
-def unpack(content: bytes, plant: Plant, pinned: PinnedFormats | None) -> Controller:
-    """The controller that was packed; ``plant`` and ``pinned`` are those of the job it is of.
+def unpack(content: bytes, plant: Plant) -> Controller:
+    """The controller that was packed; ``plant`` is that of the job it is of.
 
     Raises DamagedError where the content is none.
     """
@@ -79,14 +81,12 @@ def unpack(content: bytes, plant: Plant, pinned: PinnedFormats | None) -> Contro
         document = json.loads(arrays["document"].tobytes())
         if document["format"] != FORMAT:
             raise ValueError(f"its format is {document['format']!r}, not {FORMAT!r}")
-        return _controller(document, arrays, plant, pinned)
-    except BROKEN as error:
+        return _controller(document, arrays, plant)
+    except (*BROKEN, ModelError) as error:
         raise DamagedError(f"it is no controller: {error}") from error
 
 
-def _controller(
-    document: Mapping[str, Any], arrays: Mapping[str, Array], plant: Plant, pinned: PinnedFormats | None
-) -> Controller:
+def _controller(document: Mapping[str, Any], arrays: Mapping[str, Array], plant: Plant) -> Controller:
     program, formats = _read_program(document["program"]), _read_formats(document["formats"])
     test = SelfTest(arrays["measurements"], arrays["row"], document["checksum"])
     listed = [Signal(**signal) for signal in document["signals"]]
@@ -103,7 +103,7 @@ def _controller(
         encoders=[Encoder(**encoder) for encoder in document["encoders"]],
         map_error=document["map_error"],
         state_sizes=document["state_sizes"],
-        pinned=pinned,
+        pinned=_read_pinned(document["pinned"]),
     )
 
 
@@ -149,6 +149,13 @@ def _block(entry: Mapping[str, Any]) -> Block:
     guard = None if entry["guard"] is None else Guard(**entry["guard"])
     role = BlockRole(entry["role"])
     return Block(entry["name"], role, entry["summary"], operations, stores, guard, entry["channel"], entry["chain"])
+
+
+def _read_pinned(packed: Sequence[str] | None) -> PinnedFormats | None:
+    if packed is None:
+        return None
+    source, text = packed
+    return pinning.unpack(text.encode(), source)
 
 
 def _read_formats(document: Mapping[str, Any] | None) -> Formats | None:

@@ -129,10 +129,10 @@ def free_run() -> tuple[float, float]:
 
 
 def test_the_map_runs_free_for_ten_seconds() -> None:
-    """No measurement pulls it back: 1e-7 m, and 1e-8 m² off the string's length."""
+    """No measurement pulls it back: 1e-7 m, and 2e-8 m² off the string's length."""
     distance, gap = free_run()
     assert distance < 1e-7
-    assert gap < 1e-8
+    assert gap < 2e-8
 
 
 def plant_deviation() -> float:

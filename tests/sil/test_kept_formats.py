@@ -22,7 +22,8 @@ from stepmap_codegen.precision.ranges import MARGIN
 from tests.messages import told as message_of
 
 TEXT = (Path(__file__).parents[2] / "examples" / "suspended_mass.toml").read_text()
-FIRST = "[codegen]\n"
+FIRST = "[codegen]\ntuning = 1\nheadroom = 1\n"
+ROOMY = "[codegen]\ntuning = 1\nheadroom = 4\n"
 SEEDS = (68, 72, 80)  # that the design of the formats has not seen
 SCHEDULE = {"schedule.bin", "schedule.c", "schedule.h", "signals.json"}
 
@@ -67,7 +68,7 @@ def _load(text: str, folder: Path) -> tuple[jobs.Job, generation.Choices]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the formats of the main job, and of one that left room."""
     place = tmp_path_factory.mktemp("kept")
-    for name, codegen in (("first", FIRST), ("roomy", f"{FIRST}headroom = 4\n")):
+    for name, codegen in (("first", FIRST), ("roomy", ROOMY)):
         text = made(TEXT, codegen, place).formats_file()
         assert text is not None
         (place / f"{name}.json").write_text(text)
@@ -149,14 +150,14 @@ def test_a_line_that_does_not_fit_has_its_block(folder: Path) -> None:
 
 def test_room_holds_what_is_tuned_later(folder: Path) -> None:
     """Four times the ranges: two bits, and what was refused above."""
-    first, roomy = made(TEXT, FIRST, folder), made(TEXT, f"{FIRST}headroom = 4\n", folder)
+    first, roomy = made(TEXT, FIRST, folder), made(TEXT, ROOMY, folder)
     now = made(times(1.3), with_formats("roomy"), folder)
     assert now.digest == roomy.digest != first.digest
     assert first.formats is not None
     assert roomy.formats is not None
     for i, field in enumerate(first.program.fields):
-        bits = 0 if first.ranges.declared[i] or field.name[:3] in ("xr_", "ur_") else 2
-        assert first.formats.fields[i] - roomy.formats.fields[i] in ({0, 2} if bits == 0 else {2}), field.name
+        bits = 0 if first.ranges.limited(first.program)[i] else 2
+        assert first.formats.fields[i] - roomy.formats.fields[i] == bits, field.name
 
 
 @pytest.mark.parametrize(
@@ -238,3 +239,32 @@ def test_bits_that_were_changed_by_hand_are_another_model(folder: Path) -> None:
 def test_what_is_kept_holds_less_than_what_is_chosen() -> None:
     """A margin for what runs do not show; one as large as that of new formats would refuse most changes."""
     assert 1 < PINNED_MARGIN < MARGIN
+
+
+TUNED = {
+    "all weights of the state, to the end of what is promised": "[weights.controller]\nstate_factor = 4\n"
+    "input_factor = 0.25\n",
+    "those of the input": "[weights.controller]\ninput_factor = 3\n",
+    "some weights by themselves": "[weights.controller]\nstate = { q = 300, rho = 0.4, p = 0.2, v = 0.5 }\n"
+    "input = { rho_next = 2 }\n",
+}
+
+
+@pytest.mark.parametrize("what", TUNED)
+def test_feedback_is_tuned_without_a_new_firmware(what: str, tmp_path: Path) -> None:
+    """No formats are named: weights of the feedback decide the schedule alone, and the plan stays as it is."""
+    first, now = made(TEXT, "", tmp_path), made(TEXT, TUNED[what], tmp_path)
+    assert now.digest == first.digest
+    old, new = first.files(), now.files()
+    assert {name for name in old if old[name] != new[name]} <= SCHEDULE
+    assert old["schedule.bin"] != new["schedule.bin"]
+    assert now.formats_file() == first.formats_file()
+    states = len(now.plant.step.state_names)
+    assert (first.schedule.rows[:, :states] == now.schedule.rows[:, :states]).all()
+
+
+def test_weights_far_away_get_formats_of_their_own(tmp_path: Path) -> None:
+    weights = "[weights.controller]\nstate = { q = 5000, rho = 1, p = 0.1, v = 1 }\ninput = { rho_next = 1 }\n"
+    far = made(TEXT, weights, tmp_path)
+    assert far.digest != made(TEXT, "", tmp_path).digest
+    assert far.pinned is None

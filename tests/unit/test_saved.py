@@ -52,12 +52,12 @@ def test_what_is_no_controller(tmp_path: Path) -> None:
     content = saved.pack(designed)
     for wrong in (b"", b"PK", content[: len(content) // 2]):
         with pytest.raises(DamagedError, match="no archive"):
-            saved.unpack(wrong, designed.plant, None)
+            saved.unpack(wrong, designed.plant)
     other = saved.pack(replace(designed, axes=[]))
-    assert saved.unpack(other, designed.plant, None).axes == []
+    assert saved.unpack(other, designed.plant).axes == []
     document = b'{"format": "another"}'
     with pytest.raises(DamagedError, match="no controller: its format is 'another'"):
-        saved.unpack(_with_document(content, document), designed.plant, None)
+        saved.unpack(_with_document(content, document), designed.plant)
 
 
 def _with_document(content: bytes, document: bytes) -> bytes:

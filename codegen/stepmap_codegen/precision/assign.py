@@ -28,9 +28,11 @@ NOISE_FACTOR = 4.0  # headroom for rounding, times what was measured
 PASSES = 6  # formats, rounding measured with them, formats again
 SAMPLES, ADJOINTS = 8000, 32  # snapshots at which rounding and sensitivity are measured, …
 LEAST, NUMBERS = 320, 4_000_000  # … fewer where operations are many
-LOSS = 1.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
+LOSS = 8.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
 MOST = 8  # bits lost that way at most
 COVARIANCE = 2.0**-20  # resolution that covariances need, relative
+STEADY_NOISE = 3.0  # the same, of the rounding that the formats themselves give
+PINNED_NOISE = 2.0  # headroom for rounding of such formats
 PINNED_MARGIN = 1.5  # of formats that were chosen before: they hold this many times what was seen
 
 
@@ -56,7 +58,7 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
         formats = Formats(word, fields, blocks)
         measured, saturated = _rounding(program, formats, samples)
         noise = [np.maximum(old, new) for old, new in zip(noise, measured, strict=True)]
-        if not saturated and turn > 0:
+        if not saturated and turn > 0 and not _beyond(program, ranges, formats, measured, STEADY_NOISE):
             return formats
     if saturated and not study:
         raise RangeError(
@@ -71,7 +73,7 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
 
 def _with_headroom(program: Program, ranges: Ranges, headroom: float) -> Ranges:
     """Ranges so many times as large, but for what is declared: limits of commands, coordinates and references."""
-    factor = np.array([1.0 if known else headroom for known in ranges.declared])
+    factor = np.array([1.0 if known else headroom for known in ranges.limited(program)])
     low, high = factor * ranges.low, factor * ranges.high
     sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))
     bounds = [interval_bounds(block, sizes) for block in program.blocks]
@@ -92,7 +94,7 @@ class Misfit:
 def misfits(program: Program, ranges: Ranges, formats: Formats) -> list[Misfit]:
     """What formats do not hold, stored signals first, then operations, the worst of each first.
 
-    Each must hold PINNED_MARGIN times the largest magnitude seen, or what intervals prove, and NOISE_FACTOR times the
+    Each must hold PINNED_MARGIN times the largest magnitude seen, or what intervals prove, and PINNED_NOISE times the
     rounding; a schedule is known, so its entries only have to fit. ``ranges`` are without the headroom for long tails:
     what that is differs from draw to draw, and these formats have theirs.
     """
@@ -104,16 +106,23 @@ def misfits(program: Program, ranges: Ranges, formats: Formats) -> list[Misfit]:
         needed = size if i in schedule else PINNED_MARGIN * size
         if needed > top:
             found.append(Misfit(f"signal {field.name!r} ({field.label}{unit})", size, top, needed / top))
-    operations: list[Misfit] = []
     noise, _ = _rounding(program, formats, _samples(program, ranges))
+    return [*_worst_first(found), *_worst_first(_beyond(program, ranges, formats, noise, PINNED_NOISE))]
+
+
+def _beyond(
+    program: Program, ranges: Ranges, formats: Formats, noise: Sequence[Array], rounding: float
+) -> list[Misfit]:
+    """Operations whose formats do not hold what was seen, with PINNED_MARGIN, and so many times the rounding."""
+    operations: list[Misfit] = []
     for number, block in enumerate(program.blocks):
         needs = _Assignment(block, formats.fields, ranges, number, formats.word, noise[number], noise[number])
-        for i, needed in needs.of(formats.blocks[number].operations):
+        for i, needed in needs.of(formats.blocks[number].operations, rounding):
             top = 2.0 ** (formats.word - 1 - formats.blocks[number].operations[i])
             if needed > top:
                 what = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
                 operations.append(Misfit(what, float(ranges.seen[number][i]), top, needed / top, block.name))
-    return [*_worst_first(found), *_worst_first(operations)]
+    return operations
 
 
 def _worst_first(found: Sequence[Misfit]) -> list[Misfit]:
@@ -227,24 +236,24 @@ class _Assignment:
                 hint="Generate with --scalar float32, or write the system with sums, products, quotients, sin, cos and "
                 "sqrt.",
             )
-        mine = min(fraction_bits(self._needed(i, MARGIN), self.word), cap)
+        mine = min(fraction_bits(self._needed(i, MARGIN, NOISE_FACTOR), self.word), cap)
         if product and self.word == 32:
             high = f[a[0]] + f[a[-1]] - 32
             if mine - MOST <= high <= mine and 2.0 ** -(high + 1) * self.weights[i] <= LOSS:
                 return high  # the upper word of the product: no shift, and it cannot overflow
         return mine
 
-    def _needed(self, i: int, margin: float) -> float:
+    def _needed(self, i: int, margin: float, rounding: float) -> float:
         """What an operation's format has to hold."""
         bound = float(self.bounds[i]) * (1 + 2.0 ** (2 - self.word))
-        return min(margin * float(self.seen[i]), bound) + NOISE_FACTOR * float(self.noise[i])
+        return min(margin * float(self.seen[i]), bound) + rounding * float(self.noise[i])
 
-    def of(self, given: Sequence[int]) -> Iterator[tuple[int, float]]:
+    def of(self, given: Sequence[int], rounding: float) -> Iterator[tuple[int, float]]:
         """Operations that are rounded to a format of their own, and what it has to hold if formats are given."""
         self.f = list(given)
         for i, operation in enumerate(self.block.operations):
             if self._inherited(operation) is None:
-                needed, a = self._needed(i, PINNED_MARGIN), operation.arguments
+                needed, a = self._needed(i, PINNED_MARGIN, rounding), operation.arguments
                 if operation.code in (ca.OP_MUL, ca.OP_SQ):  # no more than its factors can be
                     needed = min(needed, 2.0 ** (2 * (self.word - 1) - given[a[0]] - given[a[-1]]))
                 yield i, needed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,17 +52,24 @@ def simulate(program: Program, plant: Plant, trajectory: Trajectory, ensemble: E
 
 
 def simulate_seeds(
-    program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, seeds: Sequence[int]
+    program: Program,
+    plant: Plant,
+    trajectory: Trajectory,
+    ensemble: Ensemble,
+    seeds: Sequence[int],
+    tuned: Sequence[Array] = (),
 ) -> list[Recording]:
-    """The same for each seed in place of the ensemble's own; all of them run at once, which takes little longer."""
-    schedule = np.vstack([schedule_rows(program, plant, trajectory)[:-1], streamed_rows(program, plant, trajectory)])[
-        : ensemble.ticks
-    ]
-    runs = _ClosedLoops(program, plant, trajectory.x[0], ensemble, seeds)
-    for tick, row in enumerate(schedule):
-        snapshot = tick % max(len(schedule) // SNAPSHOTS, 1) == 0
+    """The same for each seed in place of the ensemble's own; all of them run at once, which takes little longer.
+
+    Gains in ``tuned`` have an ensemble each, too, with the first seed.
+    """
+    laws = [replace(plant, gains=gains) for gains in (*(plant.gains for _ in seeds), *tuned)]
+    schedules = np.array([_rows(program, law, trajectory)[: ensemble.ticks] for law in laws])
+    runs = _ClosedLoops(program, plant, trajectory.x[0], ensemble, [*seeds, *(seeds[0] for _ in tuned)])
+    for tick, rows in enumerate(schedules.swapaxes(0, 1)):
+        snapshot = tick % max(schedules.shape[1] // SNAPSHOTS, 1) == 0
         try:
-            runs.tick(row, snapshot=snapshot)
+            runs.tick(rows, snapshot=snapshot)
         except ConvergenceError as problem:
             raise RangeError(
                 f"a simulated closed-loop run cannot go on at t = {tick * plant.step.dt:.4g} s",
@@ -70,7 +77,12 @@ def simulate_seeds(
                 hint="Reduce the noise, or change the weights: weak gains do not hold what falls, strong ones answer "
                 "outliers with commands that cannot be followed.",
             ) from problem
-    return runs.recordings(schedule)
+    return runs.recordings(schedules)
+
+
+def _rows(program: Program, plant: Plant, trajectory: Trajectory) -> Array:
+    """The schedule of the plan, and behind it of set-points that are streamed."""
+    return np.vstack([schedule_rows(program, plant, trajectory)[:-1], streamed_rows(program, plant, trajectory)])
 
 
 class _ClosedLoops:
@@ -100,9 +112,12 @@ class _ClosedLoops:
     def _normal(self, size: int) -> Array:
         return self._drawn(lambda rng: rng.standard_normal((self.ensemble.runs, size)))
 
-    def tick(self, row: Array, *, snapshot: bool) -> None:
-        """One tick of all controllers and plants; raises ConvergenceError where a plant cannot go on."""
-        self._load(row)
+    def tick(self, rows: Array, *, snapshot: bool) -> None:
+        """One tick of all controllers and plants, with an entry of the schedule for each seed.
+
+        Raises ConvergenceError where a plant cannot go on.
+        """
+        self._load(rows)
         if snapshot:
             self.snapshots.append(self.machine.fields.copy())
         before = self._run_blocks()
@@ -115,15 +130,15 @@ class _ClosedLoops:
         self.map_error = np.maximum(self.map_error, np.abs(self._estimates().T - exact))
         self.states.append(self.x)
 
-    def _load(self, row: Array) -> None:
-        """Measurements of all plants, some of them outliers, and an entry of the schedule."""
+    def _load(self, rows: Array) -> None:
+        """Measurements of all plants, some of them outliers, and entries of the schedules."""
         step, ensemble, noise = self.plant.step, self.ensemble, self.noise
         z = step.system.readings(step.layout.pose(self.x)) + noise * self._normal(len(noise))
         outliers = self._drawn(lambda rng: rng.random((ensemble.runs, 1))) < ensemble.outlier_rate
         z = z + outliers * ensemble.outlier * noise * self._normal(len(noise))
         self.measured.append(z.T)
         self.machine.load(self.program.of(Role.MEASUREMENT), z.T)
-        self.machine.load(self.program.of(Role.SCHEDULE), np.tile(row[:, None], (1, self.count)))
+        self.machine.load(self.program.of(Role.SCHEDULE), np.repeat(rows.T, self.ensemble.runs, axis=1))
 
     def _run_blocks(self) -> Array:
         """Runs the program; the estimates that it predicts from, of the first run of each seed."""
@@ -140,14 +155,14 @@ class _ClosedLoops:
         found: Array = self.machine.fields[np.ix_(self.program.of(Role.STATE), self.firsts)]
         return found
 
-    def recordings(self, schedule: Array) -> list[Recording]:
+    def recordings(self, schedules: Array) -> list[Recording]:
         """What has happened so far, by seed."""
         columns = [slice(first, first + self.ensemble.runs) for first in self.firsts]
         return [
             Recording(
                 self.start[:, part],
                 np.array(self.measured)[:, :, part],
-                schedule,
+                schedules[k],
                 self.machine.magnitudes(k),
                 np.array(self.states)[:, part],
                 np.concatenate([shot[:, part] for shot in self.snapshots], axis=1),

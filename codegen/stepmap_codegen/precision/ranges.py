@@ -42,6 +42,18 @@ class Ranges:
         sizes: Array = np.maximum(np.abs(self.low), np.abs(self.high))
         return sizes
 
+    def limited(self, program: Program) -> list[bool]:
+        """Which fields have declared limits, be it as references of what has them."""
+        names = [field.name for field in program.fields]
+        found = [self.declared[names.index(_referred(name) or name)] for name in names]
+        return found
+
+
+def _referred(name: str) -> str | None:
+    """The field that an entry of the schedule is the reference of; None for gains and all other fields."""
+    kind, _, of = name.partition("_")
+    return {"xr": f"x_{of}", "ur": f"u_{of}"}.get(kind)
+
 
 def require_declared(system: System) -> list[tuple[Coordinate | Input, float, float]]:
     """Every coordinate and input with its limits; raises RangeError where one has none."""
@@ -117,8 +129,7 @@ def measure(program: Program, recordings: Sequence[Recording], alike: int = 1) -
         if field.low is not None and field.high is not None:
             low[i], high[i] = min(low[i], field.low), max(high[i], field.high)
     for i in schedule:  # a reference may come anywhere inside the limits of what it is for
-        kind, _, of = names[i].partition("_")
-        source = {"xr": f"x_{of}", "ur": f"u_{of}"}.get(kind)
+        source = _referred(names[i])
         if source is not None and declared[names.index(source)]:
             low[i], high[i] = low[names.index(source)], high[names.index(source)]
     sizes = MARGIN * np.maximum(np.abs(low), np.abs(high))

@@ -23,10 +23,10 @@ static inline sm_real sm_raw(double units) {
 /* One raw unit of each signal */
 #define SM_UNIT_x_x 1.862645149230957e-09 /* x [m] */
 #define SM_UNIT_x_theta 7.450580596923828e-09 /* theta [rad] */
-#define SM_UNIT_x_p_x 2.9802322387695312e-08 /* p_x [kg m/s] */
-#define SM_UNIT_x_p_theta 7.450580596923828e-09 /* p_theta [kg m²/s] */
-#define SM_UNIT_z_x 9.313225746154785e-10 /* x [m] */
-#define SM_UNIT_z_theta 3.725290298461914e-09 /* theta [rad] */
+#define SM_UNIT_x_p_x 5.960464477539063e-08 /* p_x [kg m/s] */
+#define SM_UNIT_x_p_theta 1.4901161193847656e-08 /* p_theta [kg m²/s] */
+#define SM_UNIT_z_x 1.862645149230957e-09 /* x [m] */
+#define SM_UNIT_z_theta 7.450580596923828e-09 /* theta [rad] */
 #define SM_UNIT_u_force 2.384185791015625e-07 /* force [N] */
 
 #define SM_SET(c, signal, value) ((c)->signal = sm_raw((double)(value) / SM_UNIT_##signal))

@@ -25,14 +25,14 @@ static inline sm_real sm_raw(double units) {
 #define SM_UNIT_x_ym 9.313225746154785e-10 /* ym [m] */
 #define SM_UNIT_x_xr 9.313225746154785e-10 /* xr [m] */
 #define SM_UNIT_x_r 1.862645149230957e-09 /* r [m] */
-#define SM_UNIT_x_p_xm 1.1641532182693481e-10 /* p_xm [kg m/s] */
-#define SM_UNIT_x_p_ym 1.1641532182693481e-10 /* p_ym [kg m/s] */
-#define SM_UNIT_x_v_xr 1.862645149230957e-09 /* v_xr [m/s] */
-#define SM_UNIT_x_v_r 4.656612873077393e-10 /* v_r [m/s] */
-#define SM_UNIT_z_mass_x 9.313225746154785e-10 /* mass.x [m] */
-#define SM_UNIT_z_mass_y 4.656612873077393e-10 /* mass.y [m] */
-#define SM_UNIT_z_xr 9.313225746154785e-10 /* xr [m] */
-#define SM_UNIT_z_r 9.313225746154785e-10 /* r [m] */
+#define SM_UNIT_x_p_xm 2.3283064365386963e-10 /* p_xm [kg m/s] */
+#define SM_UNIT_x_p_ym 2.3283064365386963e-10 /* p_ym [kg m/s] */
+#define SM_UNIT_x_v_xr 3.725290298461914e-09 /* v_xr [m/s] */
+#define SM_UNIT_x_v_r 9.313225746154785e-10 /* v_r [m/s] */
+#define SM_UNIT_z_mass_x 1.862645149230957e-09 /* mass.x [m] */
+#define SM_UNIT_z_mass_y 9.313225746154785e-10 /* mass.y [m] */
+#define SM_UNIT_z_xr 1.862645149230957e-09 /* xr [m] */
+#define SM_UNIT_z_r 1.862645149230957e-09 /* r [m] */
 #define SM_UNIT_u_xr_next 9.313225746154785e-10 /* xr_next [m] */
 #define SM_UNIT_u_r_next 1.862645149230957e-09 /* r_next [m] */
 

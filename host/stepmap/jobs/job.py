@@ -15,7 +15,7 @@ from stepmap.estimate import ExtendedKalmanFilter, Filter
 from stepmap.jobs.limits import HardLimits
 from stepmap.jobs.reference import Reference
 from stepmap.jobs.solve import solve
-from stepmap.jobs.weights import Noise, Weights
+from stepmap.jobs.weights import Controller, Noise, Weights
 from stepmap.mechanics import System
 from stepmap.optimal import Problem, SoftLimit, Solution, TrackingCost
 from stepmap.optimal.goals.natural import natural_weights
@@ -54,7 +54,7 @@ class TrackingJob:
     goal: bool  # the reference is a pose to end in, and starts and horizons are tried until it can be held
     rest: bool  # the end is an equilibrium, the last tick at rest
     own_weights: Weights | None  # None for the natural ones
-    controller: Weights | None  # of the regulator, where they are not those of the plan
+    controller: Controller | None  # weights of the feedback, where they are not those of the plan
     hard: HardLimits
     limits: tuple[SoftLimit, ...]  # soft ones
     solver: Solver
@@ -118,7 +118,15 @@ class TrackingJob:
     @property
     def regulator(self) -> Matrices | None:
         """Weights of the feedback, where they are not those of the plan."""
-        return None if self.controller is None else self.controller.matrices
+        return None if self.controller is None else self.controller.weights(self.weights).matrices
+
+    @property
+    def tuning_bases(self) -> dict[str, Matrices]:
+        """Weights that tuning of the feedback may begin with, by what they are called in messages."""
+        bases = {"the plan's weights": self.weights.matrices}
+        if self.controller is not None and self.controller.own is not None:
+            bases["[weights.controller]"] = self.controller.own.matrices
+        return bases
 
     def cost(self, part: float = 1.0) -> TrackingCost:
         """The cost with a reference that has gone this part of its way from the start."""

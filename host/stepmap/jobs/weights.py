@@ -121,14 +121,40 @@ def read_weights(table: Table, states: Names, inputs: Names) -> Weights | None:
     return Weights(state, control, _terminal(table, states, state))
 
 
-def read_controller(table: Table, states: Names, inputs: Names) -> Weights | None:
-    """Weights of the regulator, where they are not those of the plan."""
+@dataclass(frozen=True, eq=False)
+class Controller:
+    """Weights of the feedback: its own, or the plan's where it has none, times two factors."""
+
+    own: Weights | None
+    state_factor: float
+    input_factor: float
+
+    def weights(self, plan: Weights) -> Weights:
+        """Those of the feedback of a plan with these weights."""
+        of = plan if self.own is None else self.own
+        state = self.state_factor * of.state
+        return Weights(state, self.input_factor * of.input, state if self.own else self.state_factor * of.terminal)
+
+
+def read_controller(table: Table, states: Names, inputs: Names) -> Controller | None:
+    """Weights of the feedback, where they are not those of the plan."""
     if "controller" not in table:
         return None
     inner = table.table("controller")
-    inner.only(("state", "input"))
+    inner.only(("state", "input", *FACTORS))
+    factors = [inner.number(name, 1.0) for name in FACTORS]
+    for name, factor in zip(FACTORS, factors, strict=True):
+        if not factor > 0:
+            raise inner.error(f"must be positive, got {factor:g}", name)
+    if not {"state", "input"} & set(inner):
+        if not set(FACTORS) & set(inner):
+            raise inner.error("it gives no weights", hint=f"Give state and input, or {' and '.join(FACTORS)}.")
+        return Controller(None, *factors)
     state, control = _pair(inner, states, inputs)
-    return Weights(state, control, state)
+    return Controller(Weights(state, control, state), *factors)
+
+
+FACTORS = ("state_factor", "input_factor")
 
 
 def _pair(table: Table, states: Names, inputs: Names) -> tuple[Array, Array]:

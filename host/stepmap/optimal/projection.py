@@ -121,10 +121,8 @@ def optimize(
 def _start(problem: Problem) -> Point:
     """The guess, projected with the regulator along it; a start that feedback cannot hold is let go."""
     step, cost, guess = problem.step, problem.cost, problem.first_guess()
-    if problem.weights is None:
-        K = point(step, cost, guess, np.inf).K
-    else:
-        K = gains(*step.linearize_along(guess), *problem.weights)
+    weights = getattr(cost, "weights", None) or problem.weights  # the plan is the same, however feedback is tuned
+    K = point(step, cost, guess, np.inf).K if weights is None else gains(*step.linearize_along(guess), *weights)
     bounds = problem.bounds
     within = {} if bounds is None else {"within": bounds}  # a map of the user's own may not know of limits
     try:
