@@ -245,8 +245,8 @@ TUNED = {
     "all weights of the state, to the end of what is promised": "[weights.controller]\nstate_factor = 4\n"
     "input_factor = 0.25\n",
     "those of the input": "[weights.controller]\ninput_factor = 3\n",
-    "some weights by themselves": "[weights.controller]\nstate = { q = 300, rho = 0.4, p = 0.2, v = 0.5 }\n"
-    "input = { rho_next = 2 }\n",
+    "some weights by themselves": "[weights.controller]\nstate = { q = 200, rho = 0.5, p = 0.15, v = 0.6 }\n"
+    "input = { rho_next = 1.5 }\n",
 }
 
 

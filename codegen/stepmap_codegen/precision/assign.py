@@ -32,7 +32,7 @@ LOSS = 8.0  # rounding that a product may add where that makes it cheap, in unit
 MOST = 8  # bits lost that way at most
 COVARIANCE = 2.0**-20  # resolution that covariances need, relative
 STEADY_NOISE = 3.0  # the same, of the rounding that the formats themselves give
-PINNED_NOISE = 2.0  # headroom for rounding of such formats
+PINNED_NOISE = 1.5  # headroom for rounding of such formats
 PINNED_MARGIN = 1.5  # of formats that were chosen before: they hold this many times what was seen
 
 
