@@ -176,7 +176,7 @@ def require_stream(made: Plant, trajectory: Trajectory, robot: Table | None) -> 
 
 def _families(job: Job, plan: Plan, factor: float) -> list[Family]:
     """Of the weights that tuning begins with: none where a kind of job has no weights, or its end cannot be held."""
-    if factor <= 1 or plan.fading:
+    if factor <= 1:
         return []
     named: Mapping[str, Matrices] = getattr(job, "tuning_bases", {})
     made = [family(name, job.step, plan.trajectory, *weights[:2], factor) for name, weights in named.items()]

@@ -23,6 +23,7 @@ from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.ranges import MARGIN
 
 FACTOR = 4.0  # that each weight of the feedback may be larger or smaller by
+SAME = 1e-7  # of gains, relative
 NONE = np.zeros(0)
 
 
@@ -33,6 +34,10 @@ class Family:
     name: str  # of those weights, for messages
     base: Array
     ends: tuple[Array, ...]
+
+    def begins_with(self, gains: Array) -> bool:
+        """Whether they are the base's, up to what another machine rounds otherwise."""
+        return bool(np.allclose(self.base, gains, rtol=SAME, atol=SAME * float(np.abs(self.base).max())))
 
     def reaches(self, gains: Array) -> bool:
         """Whether no gain is so much larger than the family's that it cannot fit the formats."""
@@ -71,7 +76,7 @@ def design_tunable(plant: Plant, trajectory: Trajectory, options: Options, famil
     if options.pinned is not None or options.scalar is not Scalar.FIXED32 or not families:
         return design(plant, trajectory, options)
     for one in families:
-        if np.array_equal(one.base, plant.gains):
+        if one.begins_with(plant.gains):
             return _with_ends(plant, trajectory, options, one.ends)
         if one.reaches(plant.gains):
             base = _with_ends(replace(plant, gains=one.base), trajectory, options, one.ends)

@@ -30,6 +30,7 @@ from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import KEY, firmware, solution
 
 FACTS = {"seed": 1, "sensor": "gaussian", "flash_bytes": None, "ram_bytes": None, "instructions_per_tick": None}
+FOUND = {"name": "end", "text": "far", "ok": False, "remedy": "Go."}
 NESTED = "[" * 100_000 + "]" * 100_000
 ESCAPE = "\x1b]0;owned\x07 [bold]loud[/bold]"
 
@@ -240,6 +241,9 @@ DAMAGES: dict[str, tuple[Callable[[], Parts], str]] = {
     "more digits than are read": (lambda: whole().end(misses="9" * 5000), "its misses are"),
     "differences that are none": (lambda: fact(plant_differences=5), "plant_differences is 5, not a list"),
     "differences that are true": (lambda: fact(plant_differences=True), "plant_differences is True, not a list"),
+    "a verdict on the plan": (lambda: fact(plan_verdict="good"), "its verdict on the plan has no names"),
+    "no finding": (lambda: fact(plan_verdict={"findings": [{**FOUND, "ok": 2}]}), "a finding is three texts and ok"),
+    "a long finding": (lambda: fact(plan_verdict={"findings": [{**FOUND, "text": "x" * 9**6}]}), "about the plan is"),
     "planned ticks": (lambda: fact(planned_ticks="all"), "planned_ticks is 'all', not a whole number"),
     "flashed in no time": (lambda: fact(flashed_bytes=5, flashed_seconds=None), "one alone"),
     "measured nothing": (lambda: whole().first("/tick", measured=True, words=[]), "its words are missing"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,11 @@ def test_a_rotary_pendulum_begins_its_swing(tmp_path: Path) -> None:
     assert (code, complaints) == (0, "")
     found = json.loads((tmp_path / "furuta" / "bench" / "summary.json").read_text())
     assert (found["ended"], found["ticks"], found["bit_exact_with_host"]) == ("done", 100, True)
+    planned = json.loads((tmp_path / "furuta" / "optimize" / "summary.json").read_text())["verdict"]
+    assert found["plan_verdict"] == planned
+    page = (tmp_path / "furuta" / "bench" / "report.html").read_text()
+    assert [one["name"] for one in planned["findings"][:3]] == ["end", "rest", "hold"]
+    assert all(escape(one["text"]) in page for one in planned["findings"])
     assert found["plant_differences"] == ["mass = 0.055", "inertia = 0.00055"]
     assert found["open_loop_start_apart_m"] == 0
     assert found["coordinates"]["theta"]["tracking_max"] < 0.1  # rad, of a swing of 2

@@ -26,6 +26,7 @@ def early_facts(setup: Setup) -> dict[str, Any]:
         "sensor": setup.sensor_name,
         "angles": setup.settings.angles,
         "planned_ticks": setup.planned,
+        "plan_verdict": setup.verdict,
         "plant_differences": setup.settings.plant.differences([c.unit for c in setup.job.system.kinematic]),
         "flashed_bytes": None if setup.flashed is None else setup.flashed.size,
         "flashed_seconds": None if setup.flashed is None else round(setup.flashed.seconds, 3),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class Source:
     files: dict[str, bytes]
     trajectory: Trajectory
     gains: Array
+    verdict: dict[str, Any] | None = None  # on the plan: whether it will work, as far as its numbers tell
 
     def attachments(self) -> dict[str, bytes]:
         packed = io.BytesIO()
@@ -70,6 +72,7 @@ class Setup:
     rig: RigFile = field(default_factory=RigFile)
     flashed: Flashed | None = None
     reference: Reference | None = None  # of set-points that are streamed
+    verdict: dict[str, Any] | None = None  # on the plan, before it was run
 
     def board(self) -> Board:
         if self.port is not None:

@@ -37,7 +37,9 @@ def controller_of(job: Job, build: Path, clock: StageClock | None = None) -> tup
         else:
             made = generation.load(stage, job, choices)
     clock.end()
-    return made, stage, Source(job.root.source, {**job.files, **choices.files}, plan.trajectory, plan.gains)
+    files = {**job.files, **choices.files}
+    source = Source(job.root.source, files, plan.trajectory, plan.gains, optimum.saved_verdict(solved))
+    return made, stage, source
 
 
 def firmware(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stepmap.optimal.goals.verdict import Verdict
 from stepmap.text import sentence
 from stepmap.units import size
 from stepmap_hil.report.by_unit import dynamic, grouped, length, only_lengths, told
@@ -57,6 +58,7 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         *([("board id", summary["board_id"])] if summary.get("board_id") else []),
         ("ended", summary["ended"]),
         *(("likely cause" if not k else "", f"{k + 1}. {text}") for k, text in enumerate(summary["suspects"])),
+        *(("the plan" if not k else "", text) for k, text in enumerate(doubts(summary))),
         *_tracking(summary),
         *_set_points(summary),
         *_open_loop(summary),
@@ -92,6 +94,20 @@ def _set_points(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     off = [f"{name} {size(one['rms'], one['unit'], angles)}" for name, one in found["followed"].items()]
     held = f", {found['held_ticks']} of them held without one" if found["held_ticks"] else ""
     return [("set-points", f"{', '.join(off)} RMS off over {found['ticks']} ticks after the plan{held}")]
+
+
+def plan_verdict(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the plan's numbers said before the run, as after ``stepmap optimize``; none of older versions."""
+    found = summary.get("plan_verdict")
+    return [] if found is None else Verdict.read(found).rows()
+
+
+def doubts(summary: Mapping[str, Any]) -> list[str]:
+    """What spoke against the plan before the run, with what to do."""
+    found = summary.get("plan_verdict")
+    if found is None:
+        return []
+    return [f"{f.name}: {f.text}. {f.remedy}".rstrip() for f in Verdict.read(found).findings if not f.ok]
 
 
 def memory(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:

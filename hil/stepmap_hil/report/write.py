@@ -12,7 +12,7 @@ from stepmap.files import write_whole
 from stepmap.report import Grid, Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_hil.report import plots as figures
-from stepmap_hil.report.sentences import each, introduction, outcome, stages, table
+from stepmap_hil.report.sentences import each, introduction, outcome, plan_verdict, stages, table
 from stepmap_hil.report.series import moving, series
 from stepmap_hil.report.summary import comparison, summarize
 from stepmap_hil.runs.log import Run
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMS = ("png", "svg")
 COORDINATES = "Errors over time, each in its own unit; closed and open loop over the ticks that both runs have."
+PLAN = "What its numbers said before the run, as after “stepmap optimize”, and what to do where something speaks against it."
 STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
 
 
@@ -83,6 +84,8 @@ def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict
     pictures = [Picture(evaluated.captions[name], forms["svg"]) for name, forms in evaluated.pictures.items()]
     events = [(f"{at:.2f} s", what) for at, what in run.events]
     sections = [Section("The run", introduction(summary), table(summary), pictures, events, "Events")]
+    if judged := plan_verdict(summary):
+        sections.append(Section("The plan: will it work?", PLAN, judged, ()))
     headings, rows = each(summary)
     if rows:
         sections.append(Section("Coordinates", COORDINATES, (), (), grid=Grid(headings, rows)))

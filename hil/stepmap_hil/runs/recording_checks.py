@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from stepmap.errors import DamagedError
+from stepmap.optimal.goals.verdict import Finding, Verdict
 from stepmap.text import printable
 from stepmap_codegen import boards
 from stepmap_hil.faults.spec import FaultVerdict
@@ -256,6 +257,7 @@ def facts(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DamagedError("its facts have no names")
     timed = stages(found.pop("stages", None) or [])
+    judged = plan_verdict(found.pop("plan_verdict", None))
     made = {_text(name, "the name of a fact"): _plain(value, name) for name, value in found.items()}
     for name in NUMBERS:
         if made.setdefault(name, None) is not None:
@@ -269,8 +271,21 @@ def facts(text: str) -> dict[str, Any]:
         _whole(made["planned_ticks"], "planned_ticks", *COUNT)
     if made.get("plant_differences") is not None:
         _list(made["plant_differences"], "plant_differences")
-    made |= {"stages": timed} if timed else {}
+    made |= {"plan_verdict": judged} | ({"stages": timed} if timed else {})
     return {**made, "seed": _whole(made["seed"], "seed", 0, MOST_SEED + 1), "sensor": _text(made["sensor"], "sensor")}
+
+
+def plan_verdict(found: object) -> dict[str, Any] | None:
+    """What was said about the plan before it was run; None of older versions."""
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise DamagedError("its verdict on the plan has no names")
+    made = []
+    for f in Verdict.read(found).findings:
+        name, text, remedy = (_text(told, "a finding about the plan") for told in (f.name, f.text, f.remedy))
+        made.append(Finding(name, text, f.ok, remedy))
+    return Verdict(tuple(made)).data()
 
 
 def stages(found: object) -> list[dict[str, Any]]:

@@ -123,6 +123,15 @@ def verdict(job: Job, plan: Plan) -> Verdict:
     return judge(step, plan, made, there, weighed)
 
 
+def saved_verdict(made: Stage) -> dict[str, Any] | None:
+    """What ``verdict`` said about the plan in the stage's folder, as JSON has it; None where that cannot be read."""
+    try:
+        found = json.loads((made.folder / "summary.json").read_text(encoding="utf-8"))["verdict"]
+        return Verdict.read(found).data()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _weights(solution: Outcome) -> dict[str, Array]:
     """Those of the gains, where a tracking cost was what the search was for."""
     if not isinstance(solution, Solution) or solution.problem is None:

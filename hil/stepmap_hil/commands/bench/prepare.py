@@ -92,5 +92,6 @@ def prepare(request: Request, task: Task, clock: StageClock) -> Prepared:
         ticks=task.ticks,
         rig=task.rig,
         reference=task.reference,
+        verdict=source.verdict,
     )
     return Prepared(request, setup, source, generated, built, key_file)

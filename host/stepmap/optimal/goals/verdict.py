@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -46,6 +46,15 @@ class Verdict:
     def rows(self) -> list[tuple[str, str]]:
         """(name, text), the remedy after the text, as tables print them."""
         return [(f.name, f.text if f.ok or not f.remedy else f"{f.text}. {f.remedy}") for f in self.findings]
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Verdict:
+        """The verdict of what ``data`` returned; raises KeyError, TypeError or ValueError where it is none."""
+        findings = [Finding(one["name"], one["text"], one["ok"], one["remedy"]) for one in data["findings"]]
+        for one in findings:
+            if not (isinstance(one.ok, bool) and all(isinstance(t, str) for t in (one.name, one.text, one.remedy))):
+                raise TypeError(f"a finding is three texts and ok, got {one}")
+        return cls(tuple(findings))
 
     def data(self) -> dict[str, Any]:
         """As JSON has it."""
