@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMS = ("png", "svg")
 COORDINATES = "Errors over time, each in its own unit; closed and open loop over the ticks that both runs have."
-PLAN = "What its numbers said before the run, as after “stepmap optimize”, and what to do where something speaks against it."
+PLAN = "What its numbers said before the run, and what to do where something speaks against it."
 STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
 
 
