@@ -180,8 +180,11 @@ class VariationalStep(MechanicalStep):
         trace in p.
         """
         q = self.system.configuration({} if pose is None else pose)
-        self.system.require_on_constraints(q)
+        self._require_pose(q)
         return self._resting(q, self._given(forces))
+
+    def _require_pose(self, q: Array) -> None:
+        self.system.require_on_constraints(q)
 
     def _given(self, forces: ArrayLike | None) -> Array:
         """Forces, zero where not given."""
@@ -208,7 +211,7 @@ class VariationalStep(MechanicalStep):
         """
         q = self.system.configuration(pose)
         velocities = self.system.velocities(velocity)
-        self.system.require_on_constraints(q)
+        self._require_pose(q)
         if not instant:
             p = self.layout.momentum(q, velocities, self._given(forces))
             return self.pack(q[: self.nd], q[self.nd :], p, velocities[self.nd :])

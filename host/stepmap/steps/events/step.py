@@ -187,6 +187,10 @@ class EventStep(VariationalStep):
 
     # checks -----------------------------------------------------------------------------------------------------
 
+    def _require_pose(self, q: Array) -> None:
+        passed = [name for name in self.system.gap_names if name not in self.contacts]
+        self.system.require_on_constraints(q, without=passed)
+
     def _fail(self, info: Info, x: Array, u: Array, where: str = "") -> NoReturn:
         nq, names = self.nd + self.nk, self.system.constraint_names
         exist = (np.array(self.system.constraint_rows) == Row.GAP) & (self._restitutions != ABSENT)
