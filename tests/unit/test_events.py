@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
 import stepmap as sm
+from stepmap.steps.check import difference
 
 DT = 0.01
 
@@ -178,16 +181,46 @@ def test_events_of_one_step(swung: tuple[sm.StepMap, sm.Trajectory]) -> None:
     assert result.modes == trajectory.modes[struck.step]
 
 
-def test_derivatives_where_the_step_begins_open(swung: tuple[sm.StepMap, sm.Trajectory]) -> None:
-    """There the map itself can be differenced: shifts of 6e-6 keep the order of events."""
-    step, trajectory = swung
-    steps = [e.step for e in trajectory.events if e.kind == "impact" and not step.closed(trajectory.x[e.step]).any()]
-    assert len(steps) >= 3
-    for k in steps[:6]:
+@pytest.mark.parametrize("options", [{}, {"substeps": 3}, {"forces": "left"}], ids=["plain", "substeps", "left"])
+@pytest.mark.parametrize("restitution", [0.0, 0.5])
+def test_derivatives_with_the_order_of_events_frozen(restitution: float, options: dict[str, Any]) -> None:
+    """Where events leave room for a shift, away from the step's begin; the best of some spacings, as each event has its
+    own between rounding and the end of its order."""
+    step = sm.discretize(arm(restitution), DT, **options)
+    trajectory = arm_run(step)
+    early = {event.step for event in trajectory.events if 0 < event.time - trajectory.t[event.step] < 1e-3 * DT}
+    steps = sorted({event.step for event in trajectory.events} - early)
+    assert len(steps) >= 9
+    for k in steps:
         z = np.random.default_rng(k).normal(size=step.nx)
-        errors = sm.check_derivatives(step, trajectory.x[k], trajectory.u[k], z, spacing=2e-6)
-        assert max(errors.A, errors.B) < 3e-8
-        assert errors.worst < 5e-7  # rounding of A over the spacing
+        found = []
+        for spacing in (1e-7, 3e-6, 1e-4):
+            with contextlib.suppress(sm.ConvergenceError):  # too far for this order of events
+                found.append(sm.check_derivatives(step, trajectory.x[k], trajectory.u[k], z, spacing))
+        assert min(max(errors.A, errors.B) for errors in found) <= 1e-8
+        assert min(max(errors[2:]) for errors in found) <= 1e-5
+
+
+def test_derivatives_by_the_length_of_the_step_and_of_forces(swung: tuple[sm.StepMap, sm.Trajectory]) -> None:
+    step, trajectory = swung
+    n, z, m = step.nx, np.linspace(-1, 1, step.nx), np.array([0.7, -0.4])
+    strong = [e.step for e in trajectory.events if e.impulse > 0.1]
+    assert len(strong) >= 4
+    for k in strong[:6]:
+        x, u = trajectory.x[k], trajectory.u[k]
+        frozen, exact, bend = step.frozen(x, u), step.sensitivity(x, u), step.second_sensitivity(x, u, z, m)
+
+        def moved(y: np.ndarray, frozen: Any = frozen, x: np.ndarray = x, u: np.ndarray = u) -> np.ndarray:
+            found = frozen.step(x + y[:n], u + y[n:-1], DT + y[-1])
+            return np.concatenate([found.x, found.multipliers])
+
+        first = difference(moved, np.zeros(n + step.nu + 1), np.full(n + step.nu + 1, 1e-6))
+        Y = np.column_stack([exact.A, exact.B, exact.T])
+        M = np.column_stack([exact.multipliers_x, exact.multipliers_u, exact.multipliers_t])
+        assert np.abs(first[:n] - Y).max() <= 1e-8 * np.abs(Y).max()
+        assert np.abs(first[n:] - M).max() <= 1e-7 * np.abs(M).max()
+        values = [np.concatenate([z, m]) @ moved(s * np.eye(n + step.nu + 1)[-1]) for s in (1e-5, 0.0, -1e-5)]
+        assert (values[0] - 2 * values[1] + values[2]) / 1e-10 == pytest.approx(bend.tt, rel=1e-3)
 
 
 def test_a_state_beyond_a_gap() -> None:

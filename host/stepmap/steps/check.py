@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
 from stepmap.steps.layout import Layout
-from stepmap.steps.protocol import StepMap
+from stepmap.steps.protocol import Linearization, StepMap, StepResult
 
 # f'(x) ≈ Σ w f(x + k h)/h, k = 1, 2, 3: error h⁶ f⁽⁷⁾/140
 SPACING = 1e-3  # of differences of a layout's own maps
 WEIGHTS = ((1, 45 / 60), (2, -9 / 60), (3, 1 / 60))
+
+
+class Smooth(Protocol):
+    """What differences are taken of."""
+
+    def step(self, x: ArrayLike, u: ArrayLike) -> StepResult: ...
+    def linearize(self, x: ArrayLike, u: ArrayLike) -> Linearization: ...
+
+
+@runtime_checkable
+class HasEvents(Protocol):
+    """A step map with corners, smooth with its order of events frozen."""
+
+    def frozen(self, x: ArrayLike, u: ArrayLike) -> Smooth: ...
 
 
 class DerivativeErrors(NamedTuple):
@@ -50,22 +64,24 @@ def check_derivatives(
     """A, B against differences of the step; zᵀD²f against differences of zᵀ[A B].
 
     Differences are those of the tangent space. ``spacing`` is one number, or one per entry of (dx, u); momenta of
-    light mechanisms need a smaller one.
+    light mechanisms need a smaller one. Those of a step with events are taken with the order of events at (x, u), which
+    must be possible three spacings away: an impact at a low speed needs a small one.
     """
     x, u, z = (np.asarray(e, dtype=float) for e in (x, u, z))
     layout = getattr(step, "layout", None) or Layout({"x": [(f"x{i}", "") for i in range(len(x))]})
     n = layout.ndx
     h = np.broadcast_to(np.asarray(spacing, dtype=float), (n + len(u),))
+    smooth: Smooth = step.frozen(x, u) if isinstance(step, HasEvents) else step
     here, after = np.zeros(n + len(u)), step.step(x, u).x
 
     def moved(y: Array) -> tuple[Array, Array]:
         return layout.retract(x, y[:n]), u + y[n:]
 
     def forward(y: Array) -> Array:
-        return layout.difference(after, step.step(*moved(y)).x)
+        return layout.difference(after, smooth.step(*moved(y)).x)
 
     def slope(y: Array) -> Array:
-        at = step.linearize(*moved(y))
+        at = smooth.linearize(*moved(y))
         if layout.plain:
             return np.concatenate([z @ at.A, z @ at.B])
         # A is in the tangent spaces at the moved points; differences are taken in those at x and at its next state.

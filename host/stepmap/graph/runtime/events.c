@@ -244,6 +244,7 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
   return SM_OK;
 }
 
+#include "events_frozen.h"
 #include "events_slopes.h"
 #define SM_SENSITIVITY
 #define SM_COMPARABLE same_events

@@ -11,6 +11,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.graph.address import address
 from stepmap.steps.kernels.compiled import CompiledKernel, Kernel
+from stepmap.steps.kernels.info import Info
 
 WIDTH = 7  # numbers of an entry of the runtime's log
 Found = TypeVar("Found")
@@ -33,10 +34,17 @@ class Log(NamedTuple):
     closed: Array  # (steps, rows): gaps closed at the end of each step
 
 
+class Point(NamedTuple):
+    dt: float
+    x: Array
+    u: Array
+
+
 class RecordingKernel(Kernel, Protocol):
     """A kernel that tells the events of a call."""
 
     def recorded(self, call: Callable[[], Found], steps: int, expected: Array | None = None) -> tuple[Found, Log]: ...
+    def frozen(self, par: Array, about: Point, at: Point) -> tuple[Info, Array, Array, Array]: ...
 
 
 class EventKernel(CompiledKernel):
@@ -62,6 +70,16 @@ class EventKernel(CompiledKernel):
             if count <= capacity:
                 return found, Log(tuple(_entry(row) for row in log[:count]), modes.astype(bool))
             capacity = count
+
+    def frozen(self, par: Array, about: Point, at: Point) -> tuple[Info, Array, Array, Array]:
+        """The next state, forces and derivatives by (x, u, dt) at a point with the order of events of ``about``."""
+        after, forces, info = np.empty(self.nx), np.empty(self.nc), np.zeros(3)
+        Y = np.empty((self.ndx, self.ndx + self.nu + 1))
+        arguments: list[ctypes.c_void_p | ctypes.c_double] = [_P(self._workspace("first")), _P(address(par))]
+        for point in (about, at):
+            arguments += [ctypes.c_double(point.dt), _P(address(point.x)), _P(address(point.u))]
+        status = self.first.sm_frozen(*arguments, *(_P(address(part)) for part in (after, forces, Y, info)))
+        return Info(status, int(info[0]), info[1]), after, forces, Y
 
 
 _P = ctypes.c_void_p

@@ -15,6 +15,7 @@ from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.gaps import Contact
 from stepmap.mechanics.system import System
+from stepmap.steps.events.frozen import FrozenStep
 from stepmap.steps.events.kernel import EventKernel, RecordingKernel
 from stepmap.steps.events.told import tallies, told
 from stepmap.steps.kernels.info import OK, Info
@@ -144,6 +145,10 @@ class EventStep(VariationalStep):
         )
         forces = np.zeros((reference.steps, self.nc)) if found.multipliers is None else found.multipliers
         return Trajectory(found.t, found.x, found.u, forces, *told(self.system, log, found.t, forces))
+
+    def frozen(self, x: ArrayLike, u: ArrayLike) -> FrozenStep:
+        """The map with the order of events of (x, u) everywhere, which the exact derivatives there are those of."""
+        return FrozenStep(self, *self._point(x, u))
 
     def closed(self, x: ArrayLike) -> Array:
         """Which rows of the constraints are closed in a state, (..., nc): those of wires, and gaps that touch."""
