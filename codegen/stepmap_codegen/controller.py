@@ -27,6 +27,7 @@ from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
 from stepmap_codegen.lower.controller import Plant, lower
 from stepmap_codegen.lower.hold import hold_rows
+from stepmap_codegen.model.command_rates import with_rates
 from stepmap_codegen.model.digest import model_digest
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, encode
@@ -213,6 +214,11 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
     pinned = chosen.pinned
     require_limits(plant, trajectory)
     program = lower(plant) if pinned is None else _pinned_program(pinned, plant, trajectory, chosen)
+    robot = chosen.robot or Table("", {(): 1}, (), {})
+    system = plant.step.system
+    axes, delay = read_axes(robot, system), read_sensor_delay(robot, program.period)
+    if system.gap_names:
+        program = with_rates(program, [axis.speed for axis in axes])
     recordings = _simulated(program, plant, trajectory, chosen.ensemble, tuned)
     recording = recordings[0]
     ranges = measure(program, recordings, ALIKE if pinned is None else 1)
@@ -237,9 +243,6 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
     largest = MARGIN * chosen.headroom * ranges.sizes[program.of(Role.COVARIANCE)]
     variances = _coarse(largest) if pinned is None else pinned.variances
     output = Output(chosen.scalar, form, digest, start, test, listed, variances)
-    robot = chosen.robot or Table("", {(): 1}, (), {})
-    system = plant.step.system
-    axes, delay = read_axes(robot, system), read_sensor_delay(robot, program.period)
     own = read_encoders(robot, system, axes, np.sqrt(plant.noise.measurement), delay)
     names, sizes = plant.step.state_names, ranges.sizes[program.of(Role.STATE)]
     off, large = (dict(zip(names, map(float, values), strict=True)) for values in (recording.map_error, sizes))

@@ -64,7 +64,9 @@ class ReferenceLoop:
             if block.channel is not None:
                 if valid >> block.channel & 1 and self._update(number, block.channel):
                     accepted |= 1 << block.channel
-            elif block.role is BlockRole.PROJECTION:
+            elif block.role is BlockRole.PROJECTION or (
+                block.role is BlockRole.SLACK_TEST and all(valid >> channel & 1 for channel in block.needs)
+            ):
                 machine.run(number)
         estimate = [machine.fields[i] for i in self.states]
         hold = hold and not running

@@ -120,6 +120,7 @@ def _program(program: Program) -> dict[str, Any]:
                 "summary": block.summary,
                 "operations": [[op.code, op.arguments, op.constant, op.field] for op in block.operations],
                 "stores": [[store.field, store.operation] for store in block.stores],
+                "needs": block.needs,
                 "chain": block.chain,
                 "guard": None if block.guard is None else asdict(block.guard),
             }
@@ -148,7 +149,17 @@ def _block(entry: Mapping[str, Any]) -> Block:
     stores = tuple(Store(field, operation) for field, operation in entry["stores"])
     guard = None if entry["guard"] is None else Guard(**entry["guard"])
     role = BlockRole(entry["role"])
-    return Block(entry["name"], role, entry["summary"], operations, stores, guard, entry["channel"], entry["chain"])
+    return Block(
+        entry["name"],
+        role,
+        entry["summary"],
+        operations,
+        stores,
+        guard,
+        entry["channel"],
+        tuple(entry["needs"]),
+        entry["chain"],
+    )
 
 
 def _read_pinned(packed: Sequence[str] | None) -> PinnedFormats | None:

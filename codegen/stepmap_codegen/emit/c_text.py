@@ -14,12 +14,18 @@ from stepmap_codegen.model.scalar import Scalar
 GROUPS = {
     Role.STATE: ("x", "SM_NX", "estimate"),
     Role.COVARIANCE: ("P", "SM_NP", "its covariance, lower triangle without what is always zero"),
+    Role.MODE: ("mode", "SM_NMODE", "of gaps: 1 where closed, and what the test for slack remembers"),
     Role.MEASUREMENT: ("z", "SM_NZ", "measurements"),
     Role.COMMAND: ("u", "SM_NU", "commands"),
     Role.SCHEDULE: ("row", "SM_NROW", "reference and gains of this tick"),
     Role.INNOVATION: ("e", "SM_NZ", "innovations, for telemetry"),
     Role.VARIANCE: ("s", "SM_NZ", "innovation variances, for telemetry"),
 }
+
+
+def groups(program: Program) -> dict[Role, tuple[str, str, str]]:
+    """The groups of a program's fields; modes only where there are gaps."""
+    return {role: group for role, group in GROUPS.items() if role is not Role.MODE or program.of(role)}
 
 
 def field_order(program: Program) -> list[int]:

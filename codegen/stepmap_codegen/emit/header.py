@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepmap_codegen.emit.c_text import GROUPS, joined, scaled
+from stepmap_codegen.emit.c_text import groups, joined, scaled
 from stepmap_codegen.emit.output import Output
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.program import Block, Program, Role
@@ -26,14 +26,14 @@ def emit_header(program: Program, formats: Formats | None, output: Output) -> st
     fixed = output.scalar is Scalar.FIXED32
     out += [f"typedef {C_NAMES[output.scalar]} sm_real;", "", f"#define SM_FIXED {int(fixed)}"]
     out += [f"#define SM_SCALAR {list(Scalar).index(output.scalar)} /* of a schedule: 0 int32_t, 1 float, 2 double */"]
-    sizes = {name: len(program.of(role)) for role, (_, name, _) in GROUPS.items()}
+    sizes = {name: len(program.of(role)) for role, (_, name, _) in groups(program).items()}
     out += [f"#define {name} {size}" for name, size in sizes.items()]
     out.append(f"#define SM_NFIELDS {len(program.fields)}")
     out.append(f"#define SM_PERIOD_US {round(program.period * 1e6)}")
     digest = ", ".join(f"0x{output.digest[i : i + 2]}" for i in range(0, 16, 2))
     out.append(f"#define SM_MODEL_DIGEST {{{digest}}}")
     if formats is not None:
-        for group, (name, _, _) in GROUPS.items():
+        for group, (name, _, _) in groups(program).items():
             bits = ", ".join(str(formats.fields[i]) for i in program.of(group)) or "0"
             out.append(f"#define SM_{name.upper()}_BITS {{{bits}}} /* fraction bits */")
     out += _tables(program, formats, output)
@@ -77,7 +77,7 @@ def _tables(program: Program, formats: Formats | None, output: Output) -> list[s
 
 def _struct(program: Program, formats: Formats | None) -> list[str]:
     out = ["typedef struct {", "  union {", "    struct {"]
-    for role, (group, size, what) in GROUPS.items():
+    for role, (group, size, what) in groups(program).items():
         indices = program.of(role)
         if not indices:
             continue

@@ -90,7 +90,7 @@ def _chain(program: Program, name: str) -> str:
 
 
 def _start(program: Program, formats: Formats | None, output: Output) -> str:
-    indices = [*program.of(Role.STATE), *program.of(Role.COVARIANCE)]
+    indices = [*program.of(Role.STATE), *program.of(Role.COVARIANCE), *program.of(Role.MODE)]
     values = [float(output.start[i]) for i in indices]
     if formats is not None:
         texts = [str(v) for v in encode(output.start[indices], [formats.fields[i] for i in indices], formats.word)]
@@ -102,6 +102,10 @@ def _start(program: Program, formats: Formats | None, output: Output) -> str:
 
 def _update(program: Program) -> str:
     out = ["uint32_t sm_update(sm_controller *c, uint32_t valid) {", "  uint32_t accepted = 0;"]
+    for block in (program.blocks[i] for i in program.blocks_of(BlockRole.SLACK_TEST)):
+        mask = f"{sum(1 << channel for channel in block.needs)}U"
+        cast = "" if block.guard is None else "(void)"
+        out += [f"  if ((valid & {mask}) == {mask}) {{", f"    {cast}sm_{block.name}(c);", "  }"]
     for block in (program.blocks[i] for i in program.blocks_of(BlockRole.UPDATE)):
         assert block.channel is not None
         bit = f"{1 << block.channel}U"
@@ -110,7 +114,9 @@ def _update(program: Program) -> str:
         else:
             out += [f"  if (valid & {bit}) {{", f"    sm_{block.name}(c);"]
         out += [f"    accepted |= {bit};", "  }"]
-    out += [f"  sm_{program.blocks[i].name}(c);" for i in program.blocks_of(BlockRole.PROJECTION)]
+    moved = {program.blocks[i].chain or program.blocks[i].name: i for i in program.blocks_of(BlockRole.PROJECTION)}
+    for name, last in moved.items():
+        out.append(f"  {'' if program.blocks[last].guard is None else '(void)'}sm_{name}(c);")
     return "\n".join([*out, "  return accepted;", "}", ""])
 
 

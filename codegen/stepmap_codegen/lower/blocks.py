@@ -26,13 +26,14 @@ class Sketch:
     outputs: Named
     guard: tuple[ca.SX, ca.SX] | None = None  # small, large
     channel: int | None = None  # of an update
+    needs: tuple[int, ...] = ()  # of a slack test
     chain: str = ""
 
     def block(self, places: Mapping[str, int]) -> Block:
         """The block, with fields by their places."""
         inputs, outputs = ([(places[field], s) for field, s in named] for named in (self.inputs, self.outputs))
         made = make_block(self.name, self.role, self.summary, inputs, outputs, self.guard)
-        return replace(made, channel=self.channel, chain=self.chain)
+        return replace(made, channel=self.channel, needs=self.needs, chain=self.chain)
 
 
 def identifier(name: str) -> str:

@@ -18,6 +18,7 @@ from stepmap.estimate import registry
 from stepmap_codegen.lower import ekf
 from stepmap_codegen.lower.blocks import Sketch, identifier
 from stepmap_codegen.lower.blocks import make_block as make_block
+from stepmap_codegen.lower.gaps import Gaps
 from stepmap_codegen.lower.parts import LowerFilter, Model
 from stepmap_codegen.lower.plant import Noise as Noise
 from stepmap_codegen.lower.plant import Plant as Plant
@@ -50,7 +51,9 @@ class _Lowering:
         self.plant, self.step = plant, plant.step
         self.model = Model(plant.step, plant.settings.newton)
         self.filter = filter_lowering(plant.settings.filter)(self.model, plant.noise, plant.settings.gate)
-        self.state = [*self.model.estimate, *self.filter.memory]
+        gaps = self.model.gaps
+        modes = [] if gaps is None else list(zip(gaps.fields, gaps.modes, strict=True))
+        self.state = [*self.model.estimate, *self.filter.memory, *modes]
         self.used_gains = [
             (i, j) for i in range(self.model.nu) for j in range(self.model.ndx) if np.any(plant.gains[:, i, j] != 0.0)
         ]
@@ -63,7 +66,8 @@ class _Lowering:
             raise ModelError(
                 f"filter {self.plant.settings.filter!r}: health needs an innovation and its variance per channel"
             )
-        sketches = [*self.filter.updates, *self._projection(), self._state_feedback(), self._predict()]
+        tests = self.filter.slack_tests
+        sketches = [*tests, *self.filter.updates, *self._projection(), self._state_feedback(), *self._predict()]
         blocks = tuple(sketch.block(where) for sketch in sketches)
         return Program(self.model.system.name, self.step.dt, tuple(fields), blocks)
 
@@ -78,6 +82,9 @@ class _Lowering:
             limits = (None, None) if c is None else (c.low, c.high)
             out.append(Field(f, Role.STATE, unit, *limits, label=name))
         out.extend(self.filter.fields)
+        if m.gaps is not None:
+            for f, name in zip(m.gaps.fields, m.gaps.names, strict=True):
+                out.append(Field(f, Role.MODE, "", 0.0, 1.0, label=f"{name}: 1 where it is taut, else 0", start=1.0))
         channels = m.system.sensor_channels
         for name, unit in channels:
             out.append(Field(f"z_{identifier(name)}", Role.MEASUREMENT, unit, label=name))
@@ -109,6 +116,8 @@ class _Lowering:
     def _projection(self) -> list[Sketch]:
         """Newton's step onto the constraints, by the least change of q; nothing where there are none."""
         m = self.model
+        if m.gaps is not None:
+            return self._gap_projections(m.gaps)
         if m.map.constraints is None:
             return []
         h, J = m.map.constraints
@@ -117,6 +126,23 @@ class _Lowering:
         outputs = list(zip(m.x_fields[:nd], moved, strict=True))
         return [
             Sketch("constraint_projection", BlockRole.PROJECTION, "moves q onto the constraints", self.state, outputs)
+        ]
+
+    def _gap_projections(self, gaps: Gaps) -> list[Sketch]:
+        """The same for each set of gaps that are closed or violated: two-sided where taut, one-sided where slack."""
+        m, name, made = self.model, "constraint_projection", gaps.projections()
+        several = len(made) > 1
+        return [
+            Sketch(
+                f"{name}_{_label(gaps, closed)}" if several else name,
+                BlockRole.PROJECTION,
+                f"moves q onto the constraints, where {_words(gaps, closed)}",
+                self.state,
+                list(zip(m.x_fields[: gaps.nd], ca.vertsplit(moved), strict=True)),
+                (off, ca.SX(0.5)),
+                chain=name if several else "",
+            )
+            for closed, moved, off in made
         ]
 
     def _state_feedback(self) -> Sketch:
@@ -137,12 +163,48 @@ class _Lowering:
         summary = "u = u_ref - K (x - x_ref), within the limits"
         return Sketch("state_feedback", BlockRole.STATE_FEEDBACK, summary, [*self.state, *xr, *ur, *K], outputs)
 
-    def _predict(self) -> Sketch:
+    def _predict(self) -> list[Sketch]:
         m = self.model
+        if m.gaps is not None:
+            return self._branches(m.gaps)
         inputs = [*self.state, *((f, m.u[i]) for i, f in enumerate(m.u_fields))]
         outputs = [*zip(m.x_fields, ca.vertsplit(m.map.after), strict=True), *self.filter.predicted]
         summary = "one step of the map, and the covariance through its linearization"
-        return Sketch("predict", BlockRole.PREDICT, summary, inputs, outputs)
+        return [Sketch("predict", BlockRole.PREDICT, summary, inputs, outputs)]
+
+    def _branches(self, gaps: Gaps) -> list[Sketch]:
+        """A prediction per set of closed gaps, of which the first that violates nothing is taken."""
+        m = self.model
+        if len(self.filter.branches) != len(gaps.branches):
+            raise ModelError(
+                f"filter {self.plant.settings.filter!r}: no code can be generated for a system with gaps; choose 'ekf'"
+            )
+        inputs = [*self.state, *((f, m.u[i]) for i, f in enumerate(m.u_fields))]
+        made = []
+        for branch, covariance in zip(gaps.branches, self.filter.branches, strict=True):
+            modes = [(f, ca.SX(int(i in branch.closed))) for i, f in enumerate(gaps.fields)]
+            made.append(
+                Sketch(
+                    f"predict_{_label(gaps, branch.closed)}",
+                    BlockRole.PREDICT,
+                    f"one step of the map with its covariance, where {_words(gaps, branch.closed)}",
+                    inputs,
+                    [*zip(m.x_fields, ca.vertsplit(branch.after), strict=True), *covariance, *modes],
+                    None if branch.excess is None else (branch.excess, ca.SX(0)),
+                    chain="predict",
+                )
+            )
+        return made
+
+
+def _label(gaps: Gaps, closed: Sequence[int]) -> str:
+    """A set of closed gaps in the name of a function."""
+    return "_".join(["taut", *(identifier(gaps.names[i]) for i in closed)]) if closed else "free"
+
+
+def _words(gaps: Gaps, closed: Sequence[int]) -> str:
+    parts = [f"{name} is {'taut' if i in closed else 'slack'}" for i, name in enumerate(gaps.names)]
+    return " and ".join(parts)
 
 
 def _places(fields: Sequence[Field]) -> dict[str, int]:

@@ -9,6 +9,7 @@ from stepmap.arrays import Array
 from stepmap_codegen.lower.blocks import Sketch
 from stepmap_codegen.lower.parts import FilterParts, Model
 from stepmap_codegen.lower.plant import Noise
+from stepmap_codegen.lower.slack_test import SlackTest, widened_pattern
 from stepmap_codegen.model.program import BlockRole, Field, Role
 
 
@@ -32,20 +33,33 @@ class _Ekf:
             Field(f, Role.COVARIANCE, label=f"cov({names[i]}, {names[j]})", place=(i, j))
             for f, (i, j) in zip(self.P_fields, self.entries, strict=True)
         )
-        after = m.map.A @ self.P @ m.map.A.T + ca.sparsify(ca.SX(self.noise.process))
+        memory = list(zip(self.P_fields, self._lower(self.P), strict=True))
+        tests = [] if m.gaps is None else [SlackTest(m, m.gaps, i, self.noise) for i in range(len(m.gaps.names))]
+        places = [(field, i, j) for field, (i, j) in zip(self.P_fields, self.entries, strict=True)]
         return FilterParts(
-            fields,
-            list(zip(self.P_fields, self._lower(self.P), strict=True)),
+            (*fields, *(test.declared for test in tests)),
+            memory,
             tuple(self._update(k) for k in range(m.nz)),
-            list(zip(self.P_fields, self._lower(after), strict=True)),
+            self._spread(m.map.A),
             tuple((f"e_{channel}", f"s_{channel}") for channel in m.channels),
+            () if m.gaps is None else tuple(self._spread(branch.A) for branch in m.gaps.branches),
+            tuple(sketch for test in tests for sketch in test.sketches(self.P, memory, places)),
         )
+
+    def _spread(self, A: ca.SX) -> list[tuple[str, ca.SX]]:
+        """The covariance after a step."""
+        after = A @ self.P @ A.T + ca.sparsify(ca.SX(self.noise.process))
+        return list(zip(self.P_fields, self._lower(after), strict=True))
 
     def _covariance_pattern(self) -> Array:
         """Entries of P that can ever be nonzero: a fixed point over prediction and updates."""
-        A = np.array(ca.DM(self.model.map.A.sparsity(), 1.0)) != 0
+        gaps = self.model.gaps
+        maps = [self.model.map.A] if gaps is None else [branch.A for branch in gaps.branches]
+        A: Array = np.any([np.array(ca.DM(one.sparsity(), 1.0)) != 0 for one in maps], axis=0)
         H = np.array(ca.DM(self.model.H.sparsity(), 1.0)) != 0
         fixed = (self.noise.start != 0) | (self.noise.process != 0)
+        if gaps is not None:
+            fixed = fixed | widened_pattern(gaps, self.model.ndx)
         pattern: Array = fixed
         while True:
             grown: Array = fixed | ((A.astype(int) @ pattern.astype(int) @ A.T.astype(int)) != 0)

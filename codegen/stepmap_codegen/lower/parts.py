@@ -12,6 +12,7 @@ import casadi as ca
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap_codegen.lower.blocks import Named, Sketch, identifier
+from stepmap_codegen.lower.gaps import lower_gaps
 from stepmap_codegen.lower.plant import Noise
 from stepmap_codegen.lower.step import LoweredStep, lower_step
 from stepmap_codegen.model.program import Field
@@ -32,6 +33,8 @@ class FilterParts:
     updates: tuple[Sketch, ...]  # one per channel
     predicted: Named  # these fields after a step
     health: tuple[tuple[str, str], ...]
+    branches: tuple[Named, ...] = ()  # of a map with gaps: ``predicted`` of each of its branches
+    slack_tests: tuple[Sketch, ...] = ()  # of a map with gaps: run before the updates, and may open gaps
 
 
 class Model:
@@ -41,6 +44,7 @@ class Model:
         self.step, self.system = step, step.system
         self.map: LoweredStep = lower_step(step, newton)
         self.x, self.u, self.layout = self.map.x, self.map.u, step.layout
+        self.gaps = lower_gaps(step, newton, self.x, self.u)  # ``map`` is the step with all of them closed
         self.nx, self.ndx, self.nu, self.nz = step.nx, step.ndx, step.nu, len(self.system.sensor_channels)
         e, nq = self.system.expressions, step.nd + step.nk
         readings = ca.Function("readings", [e.q, e.parameters], [e.readings, ca.jacobian(e.readings, e.q)])

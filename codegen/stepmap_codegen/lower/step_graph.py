@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
@@ -38,12 +39,19 @@ def solve_static(matrix: ca.SX, right: ca.SX) -> ca.SX:
 
 
 class StepGraph:
-    """The map and its linearization as expressions of x and u."""
+    """The map and its linearization as expressions of x and u.
 
-    def __init__(self, step: VariationalStep, newton: int) -> None:
-        self.step, self.newton = step, newton
+    ``rows`` are the constraints that hold in it, all by default. A map without any that is linear in the unknowns takes
+    one iteration with ``direct``.
+    """
+
+    def __init__(
+        self, step: VariationalStep, newton: int, rows: Sequence[int] | None = None, *, direct: bool = False
+    ) -> None:
+        self.step, self.newton, self.direct = step, newton, direct
         e, par = step.system.expressions, step.system.parameter_values
-        self.nd, self.nk, self.nc = step.nd, step.nk, step.nc
+        self.rows = None if rows is None or len(rows) == step.nc else list(rows)
+        self.nd, self.nk, self.nc = step.nd, step.nk, step.nc if self.rows is None else len(self.rows)
         self.nq, self.nf = step.nd + step.nk, len(step.system.inputs)
         f = step.functions
 
@@ -71,7 +79,7 @@ class StepGraph:
         rho2 = entries(u, self.nf, self.nf + self.nk)
         q2, lam = q1[: self.nd], ca.SX(self.nc, 1)
         jacobian1 = self._con(q1)[1][:, : self.nd]
-        for _ in range(self.newton + 1):
+        for _ in range(1 if self.direct and self._linear else self.newton + 1):
             q2b = ca.vertcat(q2, rho2)
             b = self._blocks(q1, q2b, u)
             h, jacobian2 = self._con(q2b)
@@ -95,7 +103,7 @@ class StepGraph:
         q1 = x[:nq]
         b = self._blocks(q1, q2b, u)
         jacobian1, jacobian2 = self._con(q1)[1], self._con(q2b)[1]
-        bend = self.con2(q1, lam)[0][:nd, :] if self.nc else ca.SX(nd, nq)
+        bend = self.con2(q1, self._every(lam))[0][:nd, :] if self.nc else ca.SX(nd, nq)
         gw = ca.vertcat(
             ca.horzcat(b["D11"] - bend, ca.SX.eye(nd)),
             ca.SX(self.nc, nq + nd),
@@ -110,7 +118,21 @@ class StepGraph:
         if not self.nc:
             return ca.SX(0, 1), ca.SX(0, self.nq)
         h, jacobian = self.con(q)
-        return h, jacobian
+        return (h, jacobian) if self.rows is None else (h[self.rows], jacobian[self.rows, :])
+
+    def _every(self, lam: ca.SX) -> ca.SX:
+        """Multipliers of all constraints: 0 of those that do not hold."""
+        if self.rows is None:
+            return lam
+        full = ca.SX(self.step.nc, 1)
+        full[self.rows] = lam
+        return full
+
+    @cached_property
+    def _linear(self) -> bool:
+        """Whether the equations are linear in what is solved for."""
+        q1, q2, u = (ca.SX.sym(name, n) for name, n in (("q1", self.nq), ("q2", self.nq), ("u", self.step.nu)))
+        return not self.nc and not ca.depends_on(self._blocks(q1, q2, u)["D12"], q2[: self.nd])
 
     def _matrix(self, d12: ca.SX, jacobian1: ca.SX, jacobian2: ca.SX) -> ca.SX:
         top = ca.horzcat(d12[:, : self.nd], -jacobian1.T)

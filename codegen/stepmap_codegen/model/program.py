@@ -28,6 +28,7 @@ class Role(Enum):
 
     STATE = "estimate"
     COVARIANCE = "covariance"
+    MODE = "mode"  # of gaps: whether they are closed, and what tests for it remember
     MEASUREMENT = "measurement"
     COMMAND = "command"
     SCHEDULE = "schedule"
@@ -46,6 +47,8 @@ class Field:
     high: float | None = None
     label: str = ""  # what it is called in the mechanism
     place: tuple[int, int] | None = None  # row and column, for entries of matrices
+    start: float = 0.0  # of a mode
+    rate: float | None = None  # of a command: the largest change per tick, where that decides how large others become
     moves: tuple[int, int] | None = None  # kinematic commands: the state they set, the channel that measures it or −1
 
 
@@ -90,6 +93,7 @@ class Store:
 class BlockRole(Enum):
     """What a block does in a tick."""
 
+    SLACK_TEST = "slack_test"  # before the updates: whether a gap that is taken for closed has opened
     UPDATE = "update"  # filter update with one measurement channel
     PROJECTION = "projection"  # moves the estimate onto the constraints
     STATE_FEEDBACK = "state_feedback"
@@ -99,6 +103,7 @@ class BlockRole(Enum):
     def words(self) -> str:
         """For people who have not seen the code."""
         return {
+            "slack_test": "the test for slack",
             "update": "the filter's update",
             "projection": "the constraint projection",
             "state_feedback": "the state feedback",
@@ -117,6 +122,7 @@ class Block:
     stores: tuple[Store, ...]
     guard: Guard | None = None
     channel: int | None = None  # of an update: its place among the measurements
+    needs: tuple[int, ...] = ()  # of a slack test: channels without which it is left out
     chain: str = ""  # of blocks with one name here, in order, the first whose guard holds is the only one that stores
 
     def counts(self) -> Counter[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import RangeError
 from stepmap.graph.tape import BINARY, UNARY
+from stepmap_codegen.model.command_rates import CommandRates
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.formats import FINEST, BlockFormats, Formats, fraction_bits, power_of_two
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
@@ -155,7 +156,9 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
     """Largest difference of every operation to float64; which one saturated, which counts as four times its limit."""
     found, saturated = [], ""
     integer = IntegerMachine(program, formats, encode(samples, formats.fields, formats.word))
+    rates = CommandRates(program, formats.fields)
     for number, block in enumerate(program.blocks):
+        before = integer.fields.copy()
         exact = FloatMachine(program, decode(integer.fields, formats.fields))
         bits = formats.blocks[number].operations
         values, over = integer.values(number)
@@ -171,6 +174,7 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
                 saturated = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
                 worst[i] = max(worst[i], 4 * 2.0 ** (formats.word - 1 - bits[i]))
         found.append(worst)
+        rates.apply(number, before, integer.fields)
     return found, saturated
 
 

@@ -10,9 +10,13 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, RangeError
 from stepmap.steps.protocol import Trajectory
+from stepmap.steps.variational import VariationalStep
 from stepmap_codegen.lower.controller import Plant
+from stepmap_codegen.model.command_rates import CommandRates
 from stepmap_codegen.model.float_machine import FloatMachine, Magnitudes
+from stepmap_codegen.model.integers import Flags
 from stepmap_codegen.model.program import BlockRole, Program, Role
+from stepmap_codegen.precision.jerks import Jerks, converged_closed, finer
 from stepmap_codegen.stream.tangent import Tangent, streamed, tangent
 
 SNAPSHOTS = 40  # ticks at which rounding is measured
@@ -97,6 +101,8 @@ class _ClosedLoops:
         self.x = np.tile(x, (self.count, 1))
         spread = ensemble.start * np.sqrt(np.diagonal(plant.noise.start))
         self.start = first_fields(program, plant, self.x + self._normal(step.nx) * spread)
+        if step.system.gap_names:
+            self.start[program.of(Role.COMMAND)] = step.layout.hold(x)[:, None]  # they move from there
         self.machine = FloatMachine(program, self.start, groups=len(seeds))
         self.noise = np.sqrt(plant.noise.measurement)
         self.disturbance = np.sqrt(np.diagonal(plant.noise.process)).copy()
@@ -104,6 +110,11 @@ class _ClosedLoops:
         self.measured: list[Array] = []
         self.states, self.snapshots = [self.x], list[Array]()
         self.map_error = np.zeros((len(seeds), step.nx))
+        gaps = step.system.gap_names
+        self.jerks = Jerks(step, seeds, ensemble.runs) if gaps else None
+        self.rates, self.applied = CommandRates(program), self.start.copy()
+        self.moving = finer(step) if gaps else step  # the plant
+        self.converged = converged_closed(step) if gaps else lambda x, u: step.step(x, u).x
         self.unseen = np.zeros(self.count, dtype=int)  # ticks for which measurements do not come yet
 
     def _drawn(self, draw: Callable[[np.random.Generator], Array]) -> Array:
@@ -122,13 +133,32 @@ class _ClosedLoops:
             self.snapshots.append(self.machine.fields.copy())
         before = self._run_blocks()
         inputs = self.machine.fields[self.program.of(Role.COMMAND)].T
-        step = self.plant.step
+        step, x = self.plant.step, self.x
         if self.ensemble.process:
-            self.x = self.x + self.disturbance * self._normal(step.nx)
-        exact = np.array([step.step(before[:, k], inputs[first]).x for k, first in enumerate(self.firsts)])
-        self.x = _moved(self.plant, self.x, inputs, self.ensemble)
-        self.map_error = np.maximum(self.map_error, np.abs(self._estimates().T - exact))
+            x = x + self.disturbance * self._normal(step.nx)
+        if self.jerks is not None:
+            x = self.jerks.struck(self.jerks.admissible(x, self.jerks.closed(self.x)))
+        exact = np.array([self.converged(before[:, k], inputs[first]) for k, first in enumerate(self.firsts)])
+        self.x = _moved(self.moving, x, inputs, self.ensemble)
+        off = np.abs(self._estimates().T - exact)
+        self.map_error = np.maximum(self.map_error, off * self._all_closed()[:, None])
         self.states.append(self.x)
+
+    def _drop(self) -> None:
+        """Commands with drops, as far as motors are let move."""
+        assert self.jerks is not None
+        commands = self.program.of(Role.COMMAND)
+        moved = self.machine.fields.copy()
+        moved[commands] = self.jerks.dropped(moved[commands])
+        self.rates.apply(self.program.block_of(BlockRole.STATE_FEEDBACK), self.applied, moved)
+        self.machine.load(commands, moved[commands])
+        self.applied = moved
+
+    def _all_closed(self) -> Flags:
+        """Whether the first run of each seed took its step with all gaps closed, which is the one to compare with."""
+        modes = [i for i in self.program.of(Role.MODE) if self.program.fields[i].start]
+        least: Array = self.machine.fields[np.ix_(modes, self.firsts)].min(axis=0, initial=1.0)
+        return least > 0.5
 
     def _load(self, rows: Array) -> None:
         """Measurements of all plants, some of them outliers, and entries of the schedules."""
@@ -146,9 +176,12 @@ class _ClosedLoops:
         lost = self._drawn(lambda rng: rng.random(ensemble.runs)) < ensemble.gap_rate
         self.unseen = np.where(lost, ensemble.gap, np.maximum(self.unseen - 1, 0))
         for number, block in enumerate(self.program.blocks):
-            if block.role is BlockRole.PREDICT:
+            if block.role is BlockRole.PREDICT and (not block.chain or number == self.program.chains[block.chain][0]):
                 before = self._estimates()
-            self.machine.run(number, self.unseen == 0 if block.role is BlockRole.UPDATE else None)
+                if self.jerks is not None:
+                    self._drop()
+            seen = block.role in (BlockRole.UPDATE, BlockRole.SLACK_TEST)
+            self.machine.run(number, self.unseen == 0 if seen else None)
         return before
 
     def _estimates(self) -> Array:
@@ -172,19 +205,19 @@ class _ClosedLoops:
         ]
 
 
-def _moved(plant: Plant, x: Array, u: Array, ensemble: Ensemble) -> Array:
+def _moved(step: VariationalStep, x: Array, u: Array, ensemble: Ensemble) -> Array:
     """All plants one step later; where a start far off asks for the impossible, as a robot refuses it, one stays."""
     try:
-        return plant.step.linearize_many(x, u)[0]  # one compiled call for all of them
+        return step.linearize_many(x, u)[0]  # one compiled call for all of them
     except ConvergenceError:
         if ensemble.ticks is None:
             raise
-    return np.array([_moved_if_possible(plant, *one) for one in zip(x, u, strict=True)])
+    return np.array([_moved_if_possible(step, *one) for one in zip(x, u, strict=True)])
 
 
-def _moved_if_possible(plant: Plant, x: Array, u: Array) -> Array:
+def _moved_if_possible(step: VariationalStep, x: Array, u: Array) -> Array:
     try:
-        moved: Array = plant.step.step(x, u).x
+        moved: Array = step.step(x, u).x
     except ConvergenceError:
         return x
     return moved
@@ -196,6 +229,8 @@ def first_fields(program: Program, plant: Plant, x: Array) -> Array:
     fields[program.of(Role.STATE)] = x.T
     for i in program.of(Role.COVARIANCE):
         fields[i] = plant.noise.start[program.fields[i].place]
+    for i in program.of(Role.MODE):
+        fields[i] = program.fields[i].start
     return fields
 
 

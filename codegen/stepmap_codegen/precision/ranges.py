@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import RangeError
+from stepmap.errors import ModelError, RangeError
 from stepmap.mechanics import System
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.protocol import Trajectory
@@ -91,6 +91,7 @@ def require_start(system: System, pose: Array) -> None:
 
 def require_limits(plant: Plant, trajectory: Trajectory) -> None:
     """Raises RangeError where a coordinate or an input has no limits, or the trajectory leaves them."""
+    _require_closed(plant, trajectory)
     step = plant.step
     system = step.system
     values = np.concatenate([step.layout.pose(trajectory.x[:-1]), trajectory.u[:, : len(system.inputs)]], axis=1)
@@ -107,6 +108,18 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
                 signal=quantity.name,
                 value=float(motion[k]),
                 format=f"{low:g} … {high:g}",
+            )
+
+
+def _require_closed(plant: Plant, trajectory: Trajectory) -> None:
+    """Raises ModelError where a plan starts with an open gap: the filter starts with all of them closed."""
+    system = plant.step.system
+    gaps = system.gaps(plant.step.layout.pose(trajectory.x[0]))
+    for name, gap in zip(system.constraint_names, gaps, strict=True):
+        if name in system.gap_names and gap < -1e-6:
+            raise ModelError(
+                f"the plan starts with gap {name!r} open by {-gap:.3g} m; start it closed: a filter that starts "
+                "at rest takes its gaps for closed"
             )
 
 

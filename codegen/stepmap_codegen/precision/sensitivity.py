@@ -8,6 +8,7 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap_codegen.model.command_rates import CommandRates
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.program import SELECT, Block, Program
 
@@ -33,10 +34,11 @@ SLOPES: dict[int, Callable[..., Slopes]] = {  # of (value, arguments…): deriva
 
 def sensitivities(program: Program, fields: Array, scales: Array) -> list[Array]:
     """For every operation of every block: the largest |∂(field stored)/∂operation| · scale of the field."""
-    machine, found = FloatMachine(program, fields), []
+    machine, rates, found = FloatMachine(program, fields), CommandRates(program), []
     for number, block in enumerate(program.blocks):
-        values = machine.values(number)
+        values, before = machine.values(number), machine.fields.copy()
         held = machine.run(number)
+        rates.apply(number, before, machine.fields)
         if block.chain and held.any():  # where another block of its chain is taken, it may be far from what it is for
             values = values[:, held]
         found.append(_adjoint(block, values, scales))

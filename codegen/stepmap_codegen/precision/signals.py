@@ -10,6 +10,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import RangeError
+from stepmap_codegen.model.command_rates import CommandRates
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.integer_machine import IntegerMachine, decode, encode
@@ -74,8 +75,12 @@ def rounding(program: Program, formats: Formats, recording: Recording) -> Array:
     words = encode(recording.snapshots, formats.fields, formats.word)
     integer = IntegerMachine(program, formats, words)
     exact = FloatMachine(program, decode(words, formats.fields))
+    rates, raw_rates = CommandRates(program), CommandRates(program, formats.fields)
     for number, block in enumerate(program.blocks):
+        before, raw = exact.fields.copy(), integer.fields.copy()
         one, other = exact.run(number), integer.run(number)
+        rates.apply(number, before, exact.fields)
+        raw_rates.apply(number, raw, integer.fields)
         # Gates that decide differently, or not at all, say nothing about rounding; of a chain another block is taken.
         apart = one != other if block.chain else ~(one & other)
         if apart.any():
