@@ -82,6 +82,9 @@ def in_model(made: Controller, fields: Ints, valid: Ints) -> Ticks:
         if block.channel is not None:
             bit = np.int64(1 << block.channel)
             taken += bit * model.run(number, (valid & bit) != 0)
+        elif block.needs:
+            needed = np.int64(sum(1 << channel for channel in block.needs))
+            model.run(number, (valid & needed) == needed)
         else:
             model.run(number)
     return Ticks(model.fields, taken, model.saturations)

@@ -94,8 +94,8 @@ class SlackTest:
             (self.field, ca.SX(0)),
             *zip(m.x_fields[nq : nq + nd], ca.vertsplit(p), strict=True),
         ]
-        one = 1 / ca.sqrt(scale)  # impulse that moves what is measured by a standard deviation
-        wider = self._widened(P, ca.fmin(ca.fmax(-along / scale, one), MOST * one))
+        one = 1 / scale  # square of the impulse that moves what is measured by a standard deviation
+        wider = self._widened(P, ca.fmin(ca.fmax(along**2 * one, 1.0), MOST**2) * one)
         opened += [(field, wider[i, j]) for field, i, j in entries if not ca.is_equal(wider[i, j], P[i, j])]
         summary = f"takes {name} for slack, with as much uncertainty as was seen, once the sum is large enough"
         guard = (ca.SX(ALARM), s)
@@ -103,11 +103,11 @@ class SlackTest:
             f"slack_{label}", BlockRole.SLACK_TEST, summary, inputs, opened, guard, needs=self.channels
         )
 
-    def _widened(self, P: ca.SX, impulse: ca.SX) -> ca.SX:
-        """P after a blow that opened the gap by so large an impulse, whose direction is not known."""
+    def _widened(self, P: ca.SX, squared: ca.SX) -> ca.SX:
+        """P after a blow that opened the gap by an impulse with this square, whose direction is not known."""
         gaps, nd, nq, dt = self.gaps, self.gaps.nd, self.gaps.nq, self.gaps.step.dt
         mass = gaps.mass[:nd, :nd]
-        size = impulse**2 * ca.dot(gaps.slope(self.gap).T, gaps.response(self.gap))
+        size = squared * ca.dot(gaps.slope(self.gap).T, gaps.response(self.gap))
         inverse = _inverse(mass)
         out = ca.SX(P)
         q, p = slice(0, nd), slice(nq, nq + nd)

@@ -48,7 +48,7 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
         ranges = _with_headroom(program, ranges, headroom)
     fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
     scales = np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
-    weights = sensitivities(program, _some(ranges.snapshots, ADJOINTS), scales)
+    weights = sensitivities(program, _some(_closed(program, ranges.snapshots), ADJOINTS), scales)
     samples = _samples(program, ranges)
     noise = [np.zeros(len(block.operations)) for block in program.blocks]
     for turn in range(PASSES):
@@ -145,6 +145,12 @@ def _samples(program: Program, ranges: Ranges) -> Array:
     """Snapshots at which rounding is measured."""
     operations = max(len(block.operations) for block in program.blocks)
     return _some(ranges.snapshots, min(SAMPLES, max(LEAST, NUMBERS // operations)))
+
+
+def _closed(program: Program, snapshots: Array) -> Array:
+    """Those with all gaps closed: where one is open the estimate is so much less certain that rounding matters less."""
+    modes = [i for i in program.of(Role.MODE) if program.fields[i].start]
+    return snapshots[:, (snapshots[modes] > 0.5).all(axis=0)]
 
 
 def _some(fields: Array, count: int) -> Array:

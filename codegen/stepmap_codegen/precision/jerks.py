@@ -20,6 +20,7 @@ from stepmap_codegen.model.integers import Flags
 BLOW_RATE, BLOW = 1 / 60, (0.5, 1.8)  # per tick; m/s that what hangs on a string gets
 DROP_RATE, DROP = 1 / 150, 1.5  # per tick; m/s at which the string is paid out …
 FALL, STAY, BACK = 4, 8, 20  # … for so many ticks; then it stays long, and is wound up again
+APART = 45  # ticks between jerks of a run: two at once add up to what no filter follows
 CLOSED = 1e-9  # of h
 CONVERGED = 8  # iterations
 PARTS = 8  # of a period of the simulated plant
@@ -33,7 +34,7 @@ class Jerks:
         self.chances = [np.random.default_rng([seed, 1]) for seed in seeds]
         self.lengths = _length_inputs(step.system)
         self.begun = np.full((len(self.lengths), runs * len(seeds)), -(FALL + STAY + BACK))  # ticks of the last drops
-        self.tick = 0
+        self.tick, self.last = 0, np.full(runs * len(seeds), -APART)  # ticks of the last jerks
         self.gaps = np.array([row is Row.GAP for row in step.system.constraint_rows])
 
     def closed(self, x: Array) -> Flags:
@@ -56,13 +57,14 @@ class Jerks:
 
     def struck(self, x: Array) -> Array:
         """States after the blows of this tick: from any side, as hard as on a body that the gap alone would hold."""
-        speeds, directions = [], []
+        speeds, directions, chances = [], [], []
         for rng in self.chances:
-            hit = rng.random(self.runs) < BLOW_RATE
-            speeds.append(hit * rng.uniform(*BLOW, self.runs))
+            chances.append(rng.random(self.runs))
+            speeds.append(rng.uniform(*BLOW, self.runs))
             drawn = rng.standard_normal((self.runs, self.step.nd))
             directions.append(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
-        speed, way, nd = np.concatenate(speeds), np.concatenate(directions), self.step.nd
+        speed = np.concatenate(speeds) * self._begins(np.concatenate(chances) < BLOW_RATE)
+        way, nd = np.concatenate(directions), self.step.nd
         pose = self.step.layout.pose(x)
         mass = self.step.system.mass_matrix(pose)[..., :nd, :nd]
         J = self.step.system.residuals_slope(pose)[:, np.flatnonzero(self.gaps)[0], :nd]
@@ -73,13 +75,20 @@ class Jerks:
         out[:, self.step.layout["p"]] += (speed * np.sqrt(held))[:, None] * kick
         return out
 
+    def _begins(self, wanted: Flags) -> Flags:
+        """Which jerks happen: those long enough after the last one of their run."""
+        begins: Flags = wanted & (self.tick - self.last >= APART)
+        self.last = np.where(begins, self.tick, self.last)
+        return begins
+
     def dropped(self, commands: Array) -> Array:
         """Commands (nu, runs) with the lengths of strings that drop in this tick."""
         out = np.array(commands)
         for k, i in enumerate(self.lengths):
             over = self.tick - self.begun[k] >= FALL + STAY + BACK
             chance = np.concatenate([rng.random(self.runs) for rng in self.chances])
-            self.begun[k] = np.where(over & (chance < DROP_RATE), self.tick, self.begun[k])
+            begins = self._begins(over & (chance < DROP_RATE))
+            self.begun[k] = np.where(begins, self.tick, self.begun[k])
             since = self.tick - self.begun[k] + 1
             paid_out = np.minimum(since, (FALL + STAY + BACK - since) * FALL / BACK)
             out[i] += DROP * self.step.dt * np.clip(paid_out, 0, FALL)
