@@ -79,7 +79,7 @@ def test_blocks_say_what_they_are() -> None:
         "state_feedback",
         "predict",
     ]
-    assert saved.unpack(saved.pack(made), made.plant, None).program == program
+    assert saved.unpack(saved.pack(made), made.plant).program == program
     with pytest.raises(ValueError, match="too many values"):
         program.block_of(BlockRole.UPDATE)
 
