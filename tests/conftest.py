@@ -25,6 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def is_alone(item: pytest.Item | None) -> bool:
+    return item is not None and item.get_closest_marker("realtime") is not None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In several processes what takes longest begins first; in one the order is that of the files."""
     if hasattr(config, "workerinput"):
@@ -32,17 +36,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items,
             config.workerinput["workercount"],
             lambda item: item.path.relative_to(Path(__file__).parent).as_posix(),
-            lambda item: item.get_closest_marker("realtime") is not None,
+            is_alone,
         )
 
 
+TURNS = pytest.StashKey[turns.Turns]()
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[object]:
     """A test of real time has the machine to itself: the other processes of this run wait with their next test."""
     if not hasattr(item.config, "workerinput"):  # there are no others
         return (yield)
-    shared = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
-    with turns.turn(shared, alone=item.get_closest_marker("realtime") is not None):
+    if TURNS not in item.config.stash:
+        shared = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
+        item.config.stash[TURNS] = turns.Turns(shared)
+    with item.config.stash[TURNS].turn(alone=is_alone(item), next_alone=is_alone(nextitem)):
         return (yield)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 SLOW = (
@@ -34,23 +34,34 @@ SLOW = (
 T = TypeVar("T")
 
 
+SHORT = 40
+"""So many tests, of those that are named last, come before the slow ones of a process: until all have begun."""
+
+
 def dealt(items: Sequence[T], workers: int, module: Callable[[T], str], alone: Callable[[T], bool]) -> list[T]:
     """All items, so that each of `workers` equal parts begins with its share of the slow modules.
 
     ``--dist worksteal`` gives every process one part, and takes from the end of one for a process that has none left.
-    Modules stay together, as their fixtures are made once per process. Those with tests that are to be ``alone`` follow
-    the slow ones of the last part: whoever waits for one of these waits for short tests then, and none is taken away.
+    Modules stay together, as their fixtures are made once per process. Tests that are to be ``alone`` begin the last
+    part, one after the other, while the other parts begin with short ones: nobody waits long for anybody then.
     """
     modules: dict[str, list[T]] = {}
     for item in items:
         modules.setdefault(module(item), []).append(item)
-    waiting = {name: group for name, group in modules.items() if any(map(alone, group))}
-    slow = [modules[name] for name in SLOW if name in modules.keys() - waiting.keys()]
+    waiting = sorted((name for name, group in modules.items() if any(map(alone, group))), key=SLOW.__contains__)
+    slow = [modules[name] for name in SLOW if name in modules.keys() - waiting]
     rest = [group for name, group in modules.items() if name not in waiting and group not in slow]
-    others: Iterator[T] = chain(*rest)
+    others: list[T] = list(chain(*rest))
+    begun = [item for name in waiting for item in modules[name] if alone(item)]
+    begun += [item for name in reversed(waiting) for item in modules[name] if not alone(item)]
     made: list[T] = []
     for number in range(workers):
-        begun = list(chain(*slow[number::workers], *(waiting.values() if number == workers - 1 else ())))
         size = (len(items) - len(made)) // (workers - number)
-        made += [*begun, *islice(others, max(0, size - len(begun)))]
+        lead = min(SHORT, len(others) // workers) if waiting and number < workers - 1 else 0
+        first = others[len(others) - lead :] if number < workers - 1 else begun
+        del others[len(others) - lead :]
+        part = [*first, *chain(*slow[number::workers])]
+        fill = max(0, size - len(part))
+        made += [*part, *others[:fill]]
+        del others[:fill]
     return [*made, *others]

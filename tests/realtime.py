@@ -20,6 +20,7 @@ import pytest
 PERIOD = 1 / 30  # s
 TICKS = 45
 LATE = 0.05  # part of the ticks that may come to an end late
+FRESH = 30.0  # s for which it is believed that a machine holds real time as it did
 WORKER = """
 import sys, time
 start, period, ticks, share = (float(word) for word in sys.argv[1:])
@@ -71,19 +72,26 @@ class _Others:
         return sum(self.counts) / max(1, len(self.counts))
 
 
+_held: dict[tuple[float, int], float] = {}  # when a machine was last seen to hold real time, by what was asked of it
+
+
 @contextmanager
 def real_time(share: float = 0.3, processes: int = 2) -> Iterator[None]:
     """Skips where the machine cannot hold real time, by the probe's word alone: before the block, or after it failed.
 
     In between, where a probe would be in the way, threads that want a processor are counted: with more than twice as
     many as there are processors a failure says nothing. A product that is slow on a machine that is not fails.
+    Tests that follow each other share a probe, as nobody else has a turn between them.
     """
-    before = late_part(share, processes)
-    if before > LATE:
-        pytest.skip(f"a probe ended {before:.0%} of its ticks late: this machine cannot hold real time now")
+    asked = (share, processes)
+    if time.monotonic() - _held.pop(asked, float("-inf")) > FRESH:
+        before = late_part(share, processes)
+        if before > LATE:
+            pytest.skip(f"a probe ended {before:.0%} of its ticks late: this machine cannot hold real time now")
     try:
         with _Others() as others:
             yield
+        _held[asked] = time.monotonic()
     except (AssertionError, pytest.fail.Exception):
         if others.mean > 2 * (os.cpu_count() or 1):
             pytest.skip(f"{others.mean:.1f} threads wanted a processor: this machine could not hold real time")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 
@@ -22,3 +22,27 @@ def turn(folder: Path, *, alone: bool) -> Iterator[None]:
         if not alone:
             fcntl.flock(gate, fcntl.LOCK_UN)
         yield
+
+
+class Turns:
+    """One process of a test run: what it holds, it holds over several tests if all of them are to be alone.
+
+    Between two of them nobody begins anything, which would have to be waited for.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: ExitStack | None = None
+
+    @contextmanager
+    def turn(self, *, alone: bool, next_alone: bool) -> Iterator[None]:
+        """While the block runs nobody else's does if one of them is to be alone; ``next_alone`` keeps it so."""
+        held = self._held or ExitStack()
+        if self._held is None:
+            held.enter_context(turn(self._folder, alone=alone))
+        self._held = held if alone and next_alone else None
+        try:
+            yield
+        finally:
+            if self._held is None:
+                held.close()

@@ -54,7 +54,7 @@ class Started:
     def end(self, timeout: float = PATIENCE) -> tuple[int, str, str]:
         """Exit code, output and complaints."""
         told, complaints = self.process.communicate(timeout=timeout)
-        return self.process.returncode, told, complaints
+        return self.process.returncode, told, without_waiting(complaints)
 
     def family(self) -> list[str]:
         """Command lines of all that still runs of it, itself left out."""
@@ -63,6 +63,13 @@ class Started:
     def owns(self, pid: int) -> bool:
         """Whether a process is this one, or one that it has started."""
         return carries(pid, self.mark)
+
+
+def without_waiting(complaints: str) -> str:
+    """What a command complained of; that it waited for a library another test builds is no complaint."""
+    return "".join(
+        line for line in complaints.splitlines(keepends=True) if not line.startswith("note: waiting for process ")
+    )
 
 
 def family(mark: str, without: int | None = None) -> list[str]:
@@ -149,4 +156,4 @@ def call(words: list[str]) -> tuple[int, str, str]:
     assert family(mark) == []
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return done.exit_code, done.stdout, done.stderr
+    return done.exit_code, done.stdout, without_waiting(done.stderr)

@@ -27,6 +27,7 @@ from tests.undrawn import STEPMAP
 
 TICKS = 150  # of a run to its end
 MOVES = 150_000  # bytes of a recording whose robot has moved for some ticks
+pytestmark = pytest.mark.realtime  # all of them: the robot keeps time from the first to the last
 SHARE, PROCESSES = 0.35, 1  # what a run needs beside the robot, which goes on while the probe runs
 
 
@@ -117,7 +118,6 @@ def ran(robot: Robot) -> Ran:
     return Ran(done.stdout, (robot.folder / "bench").resolve())
 
 
-@pytest.mark.realtime
 def test_a_run_with_nobody_there(ran: Ran) -> None:
     summary = json.loads((ran.folder / "summary.json").read_text())
     assert (summary["plant"], summary["mode"]) == ("real", "realtime")
@@ -129,7 +129,6 @@ def test_a_run_with_nobody_there(ran: Ran) -> None:
     assert re.search(r"tracking +\d+\.\d+ mm", ran.said)
 
 
-@pytest.mark.realtime
 def test_its_recording_is_replayed_bit_for_bit(ran: Ran) -> None:
     """All ticks, those too that the board did by its own clock where no measurement came; one other bit is noticed."""
     told = read_run(ran.folder / "run.mcap")
@@ -150,7 +149,6 @@ def test_its_recording_is_replayed_bit_for_bit(ran: Ran) -> None:
     assert "estimate was" in found.first
 
 
-@pytest.mark.realtime
 def test_any_key_stops_the_robot(robot: Robot) -> None:
     new = NewRuns(robot.build)
     with real_time(SHARE, PROCESSES):
@@ -167,7 +165,6 @@ def test_any_key_stops_the_robot(robot: Robot) -> None:
         assert events(robot.folder / "bench" / "run.mcap") == ["armed", "running", "stopped"]
 
 
-@pytest.mark.realtime
 def test_a_key_during_the_countdown(robot: Robot) -> None:
     with real_time(SHARE, PROCESSES):
         with typing(robot.bench()) as (process, keyboard):
@@ -181,7 +178,6 @@ def test_a_key_during_the_countdown(robot: Robot) -> None:
         assert events(robot.folder / "aborted.mcap") == ["armed", "stopped"]
 
 
-@pytest.mark.realtime
 def test_leaving_before_anything_moves(robot: Robot) -> None:
     new = NewRuns(robot.build)
     with real_time(SHARE, PROCESSES):
@@ -215,7 +211,6 @@ def test_faults_are_for_simulated_plants(robot: Robot) -> None:
     assert "--faults: faults are injected into a simulated plant" in complaints
 
 
-@pytest.mark.realtime
 def test_a_robot_and_its_camera_that_go_away(robot: Robot) -> None:
     with real_time(SHARE, PROCESSES):
         with typing(robot.bench("--unattended")) as (process, _):
