@@ -78,6 +78,19 @@ def test_an_open_gap_has_no_force(moved: Run) -> None:
             assert not trajectory.multipliers[is_open, i].any()
 
 
+def test_impacts_and_releases_alternate(moved: Run) -> None:
+    """An impact without a bounce closes an open gap, a release opens a closed one, and modes tell the same."""
+    trajectory = moved.trajectory
+    bouncing = {c.name for c in moved.system.constraints if getattr(c, "restitution", 0.0)}
+    first = dict(zip(moved.system.constraint_names, moved.step.closed(trajectory.x[0]), strict=True))
+    shut = {name for name in moved.system.gap_names if first[name]}
+    for k in range(trajectory.steps):
+        for event in (e for e in trajectory.events if e.step == k and e.name not in bouncing):
+            assert (event.name in shut) == (event.kind == "release"), event
+            shut ^= {event.name}
+        assert shut - bouncing == set(trajectory.modes[k]) - bouncing
+
+
 def test_rollout_is_the_repeated_step_bit_for_bit(moved: Run) -> None:
     step, trajectory = moved.step, moved.trajectory
     busy = [event.step for event in trajectory.events][:10]

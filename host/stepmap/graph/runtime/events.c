@@ -29,8 +29,9 @@ static int settle(chain *e, double time) {
   workspace *s = &e->s;
   double v[ND], lam[NC], p[ND];
   const double none[NC] = {0};
-  int rows[NC], wanted[NC], kept[NC];
+  int rows[NC], wanted[NC], kept[NC], shut[NC];
   add_tangents(e, held);
+  memcpy(shut, e->shut, sizeof shut);
   memcpy(kept, held, sizeof kept);
   weigh(e, s->rate);
   if (jump_if_pushed(e, held, none, e->x + NQ, kept, rows, v, lam)) {
@@ -52,6 +53,7 @@ static int settle(chain *e, double time) {
   if (!bounced) { /* at rest: the segment's multipliers have it all */
     e->count = count;
     e->logged = logged;
+    memcpy(e->shut, shut, sizeof shut);
     memcpy(e->x + NQ, p, sizeof p);
     memcpy(e->kept, wanted, sizeof wanted);
   }
@@ -97,15 +99,19 @@ static int find_event(chain *e, double *length, int *status) {
   return hit;
 }
 
-/* Releases: gaps of the first guess that the segment let go and that are open at its end. */
-static void log_releases(chain *e, const progress *at, const int *guess, const double *x) {
+/* Gaps that the segment let go and that are open at its end; those that it closed without an impact. */
+static void log_segment(chain *e, const progress *at, const double *x) {
   workspace *s = &e->s;
   for (int c = 0; c < NC; c++) {
-    if (guess[c] && ROWS[c] == GAP && !e->kept[c] && s->h[c] < -TOUCH * s->pull[c]) {
-      if (at->time > 0.0 || was_closed(e, c, x)) {
+    if (ROWS[c] == GAP && e->shut[c] && !e->kept[c] && s->h[c] < -TOUCH * s->pull[c]) {
+      if (at->time > 0.0 || e->step > 0 || was_closed(e, c, x)) {
         log_event(e, c, RELEASE, at->time, 0.0, 0.0, e->rejected[c] * s->pull[c] / e->dt);
       }
+      e->shut[c] = 0;
       look_ahead(e);
+    } else if (ROWS[c] == GAP && !e->shut[c] && e->kept[c]) {
+      log_event(e, c, IMPACT, at->time, 0.0, 0.0, 0.0);
+      e->shut[c] = 1;
     }
   }
 }
@@ -134,7 +140,7 @@ static int advance(chain *e, progress *at, const double *x, double *multipliers)
     return status;
   }
   if (e->log) {
-    log_releases(e, at, guess, x);
+    log_segment(e, at, x);
   }
   stage *g = new_stage(e, 0, s->closed, at->time);
   g->event = hit;
@@ -198,6 +204,9 @@ static int solve_chain(chain *e, const double *par, double dt, const double *x, 
           return SM_BEYOND;
         }
         e->kept[c] = ROWS[c] == EQUALITY || e->touch[c];
+        if (e->count == 0) { /* a rollout knows what it told before; a step alone reads it from x */
+          e->shut[c] = e->touch[c] && (e->step == 0 || e->shut[c]);
+        }
       }
       add_tangents(e, e->kept);
       const int count = e->count, status = settle(e, at.time);
@@ -234,7 +243,7 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
   memcpy(multipliers, forces, sizeof forces);
   if (e->modes) {
     for (int c = 0; c < NC; c++) {
-      e->modes[(ptrdiff_t)e->step * NC + c] = (unsigned char)(ROWS[c] == GAP && e->kept[c]);
+      e->modes[(ptrdiff_t)e->step * NC + c] = (unsigned char)(ROWS[c] == GAP && e->shut[c]);
     }
   }
   if (e->expected) {

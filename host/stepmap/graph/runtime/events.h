@@ -40,6 +40,7 @@ typedef struct {
   double *log; /* events, LOG_WIDTH numbers each, and closed gaps per step; NULL where nobody asks */
   unsigned char *modes;
   int capacity, logged, step;
+  int shut[NC];        /* gaps that are closed by what was told: an impact closes one, a release opens it */
   const int *expected; /* tallies along a reference, a row per node; NULL where there is none */
   int tally[NC];       /* of this rollout, see count_events */
 } chain;
@@ -95,7 +96,7 @@ static void count_events(chain *e, int first) {
   }
   for (int c = 0; c < NC; c++) {
     const int open = (e->tally[c] < 0 ? 1 : e->tally[c]) + more[c];
-    e->tally[c] = ROWS[c] != GAP ? 0 : e->kept[c] ? -1 : open > 0 ? open : 0;
+    e->tally[c] = ROWS[c] != GAP ? 0 : e->shut[c] ? -1 : open > 0 ? open : 0;
   }
 }
 

@@ -170,7 +170,8 @@ static int comes_back(chain *e, const int *rows, const double *p, const double *
   return any;
 }
 
-/* Impacts that were struck, and closed gaps that open with them. */
+/* Impacts: gaps with an impulse, and those that close with others whose impulses do for them, too. A closed gap that
+ * others relieve is told as open by the segment that follows, if it is. */
 static void log_impacts(chain *e, double time, const int *held, const int *rows, const double *speeds, const double *v1,
                         const double *v2, const double *p1, const double *lam) {
   const workspace *s = &e->s;
@@ -182,14 +183,13 @@ static void log_impacts(chain *e, double time, const int *held, const int *rows,
     weight += rows[c] && ROWS[c] == GAP && !held[c] ? lam[c] * speeds[c] : 0.0;
   }
   for (int c = 0; c < NC; c++) {
-    if (rows[c] && ROWS[c] == GAP && !held[c]) {
-      const double part = weight > 0.0 ? lam[c] * speeds[c] / weight : 0.0;
-      log_event(e, c, IMPACT, time, s->pull[c] * lam[c], part * energy, 0.0);
-    }
-  }
-  for (int c = 0; c < NC; c++) {
-    if (held[c] && ROWS[c] == GAP && !e->kept[c]) {
-      log_event(e, c, RELEASE, time, 0.0, 0.0, 0.0);
+    if (ROWS[c] == GAP && !held[c] && (rows[c] || (e->kept[c] && !e->shut[c]))) {
+      const double part = rows[c] && weight > 0.0 ? lam[c] * speeds[c] / weight : 0.0;
+      if (e->shut[c]) {
+        log_event(e, c, RELEASE, time, 0.0, 0.0, 0.0);
+      }
+      log_event(e, c, IMPACT, time, rows[c] ? s->pull[c] * lam[c] : 0.0, part * energy, 0.0);
+      e->shut[c] = 1;
     }
   }
 }
@@ -269,6 +269,7 @@ static int strike(chain *e, double time, const int *held) {
   log_impacts(e, time, held, rows, speeds, v1, v2, p, lam);
   for (int c = 0; c < NC; c++) { /* what bounces is open */
     e->kept[c] = e->kept[c] && bounce[c] == 0.0;
+    e->shut[c] = e->shut[c] && bounce[c] == 0.0;
   }
   return SM_OK;
 }
