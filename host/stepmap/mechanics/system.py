@@ -242,7 +242,7 @@ class System:
         )
 
     def require_on_constraints(self, q: Array, tolerance: float = 1e-6, without: Sequence[str] = ()) -> None:
-        """Raises ModelError where q̄ is off a constraint, or beyond a gap not in ``without``, by over ``tolerance`` [m]."""
+        """Raises ModelError where q̄ is off a constraint, or beyond a gap not in ``without``, by ``tolerance`` [m]."""
         if not self.constraints:
             return
         gaps = self._violations(self.gaps(q))
