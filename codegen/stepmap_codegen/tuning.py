@@ -39,10 +39,10 @@ class Family:
         """Whether they are the base's, up to what another machine rounds otherwise."""
         return bool(np.allclose(self.base, gains, rtol=SAME, atol=SAME * float(np.abs(self.base).max())))
 
-    def reaches(self, gains: Array) -> bool:
-        """Whether no gain is so much larger than the family's that it cannot fit the formats."""
+    def reaches(self, gains: Array, times: float = MARGIN) -> bool:
+        """Whether no gain is so many times larger than the family's; by more than MARGIN, it cannot fit the formats."""
         largest = np.max([np.abs(one).max(axis=0) for one in (self.base, *self.ends)], axis=0)
-        return bool((np.abs(gains).max(axis=0) <= MARGIN * largest).all())
+        return bool((np.abs(gains).max(axis=0) <= times * largest).all())
 
 
 def family(
@@ -75,7 +75,9 @@ def design_tunable(plant: Plant, trajectory: Trajectory, options: Options, famil
     """The controller in the formats of the first family that holds its gains; else in formats of its own."""
     if options.pinned is not None or options.scalar is not Scalar.FIXED32 or not families:
         return design(plant, trajectory, options)
-    for one in families:
+    for k, one in enumerate(families):
+        if not all(one.reaches(later.base, 1.0) for later in families[k + 1 :]):
+            continue  # factors on the later one's weights would soon lead from one's formats to the other's
         if one.begins_with(plant.gains):
             return _with_ends(plant, trajectory, options, one.ends)
         if one.reaches(plant.gains):

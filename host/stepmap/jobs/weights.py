@@ -10,6 +10,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.estimate import ExtendedKalmanFilter, Filter, registry
+from stepmap.estimate.protocol import Flags
 from stepmap.mechanics import System
 from stepmap.optimal.objective import Weights as Matrices
 from stepmap.steps import VariationalStep
@@ -123,17 +124,20 @@ def read_weights(table: Table, states: Names, inputs: Names) -> Weights | None:
 
 @dataclass(frozen=True, eq=False)
 class Controller:
-    """Weights of the feedback: its own, or the plan's where it has none, times two factors."""
+    """Weights of the feedback: its own, or the plan's where it has none, times factors."""
 
     own: Weights | None
-    state_factor: float
-    input_factor: float
+    speeds: Flags  # (nx), of the state: momenta, and velocities of kinematic coordinates
+    state_factor: float = 1.0
+    speed_factor: float = 1.0  # on top of the state's
+    input_factor: float = 1.0
 
     def weights(self, plan: Weights) -> Weights:
         """Those of the feedback of a plan with these weights."""
         of = plan if self.own is None else self.own
-        state = self.state_factor * of.state
-        return Weights(state, self.input_factor * of.input, state if self.own else self.state_factor * of.terminal)
+        factor = self.state_factor * np.where(self.speeds, self.speed_factor, 1.0)
+        state = factor * of.state
+        return Weights(state, self.input_factor * of.input, state if self.own else factor * of.terminal)
 
 
 def read_controller(table: Table, states: Names, inputs: Names) -> Controller | None:
@@ -142,19 +146,26 @@ def read_controller(table: Table, states: Names, inputs: Names) -> Controller | 
         return None
     inner = table.table("controller")
     inner.only(("state", "input", *FACTORS))
-    factors = [inner.number(name, 1.0) for name in FACTORS]
-    for name, factor in zip(FACTORS, factors, strict=True):
+    factors = {name: inner.number(name, 1.0) for name in FACTORS}
+    for name, factor in factors.items():
         if not factor > 0:
             raise inner.error(f"must be positive, got {factor:g}", name)
+    speeds = speeds_of(states)
     if not {"state", "input"} & set(inner):
         if not set(FACTORS) & set(inner):
-            raise inner.error("it gives no weights", hint=f"Give state and input, or {' and '.join(FACTORS)}.")
-        return Controller(None, *factors)
+            raise inner.error("it gives no weights", hint=f"Give state and input, or one of {', '.join(FACTORS)}.")
+        return Controller(None, speeds, **factors)
     state, control = _pair(inner, states, inputs)
-    return Controller(Weights(state, control, state), *factors)
+    return Controller(Weights(state, control, state), speeds, **factors)
 
 
-FACTORS = ("state_factor", "input_factor")
+FACTORS = ("state_factor", "speed_factor", "input_factor")
+
+
+def speeds_of(states: Names) -> Flags:
+    """Which states are momenta, or velocities of kinematic coordinates."""
+    places = [*states.groups.get("p", ()), *states.groups.get("v", ())]
+    return np.isin(np.arange(len(states.entries)), places)
 
 
 def _pair(table: Table, states: Names, inputs: Names) -> tuple[Array, Array]:
