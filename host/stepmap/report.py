@@ -83,7 +83,7 @@ def key_figures(simulation: Simulation) -> list[tuple[str, str]]:
     length = f"{trajectory.t[-1]:g} s in {trajectory.steps} steps of {step.dt:.6g} s"
     rows = [("simulated", length), _energy(simulation)]
     if step.nc:
-        rows.append(("largest constraint gap", f"{np.abs(simulation.gaps).max():.2g} m"))
+        rows.append(("largest constraint gap", f"{np.abs(simulation.violations).max():.2g} m"))
         rows.append(("constraint forces", constraint_forces(simulation)))
     if simulation.seconds is not None:
         each = simulation.seconds / trajectory.steps

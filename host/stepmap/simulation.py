@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.formula import Formula
+from stepmap.mechanics.gaps import violations
 from stepmap.mechanics.system import System
 from stepmap.steps import Trajectory, VariationalStep
 
@@ -42,6 +43,11 @@ class Simulation:
     def gaps(self) -> Array:
         """How far each constraint is from holding [m], (N+1, nc)."""
         return self.system.gaps(self.poses)
+
+    @property
+    def violations(self) -> Array:
+        """The same of what does not hold: 0 where a gap is open."""
+        return violations(self.gaps, self.system.constraint_rows)
 
     @cached_property
     def kinetic(self) -> Array:

@@ -104,6 +104,33 @@ def test_a_search_that_ends_on_a_kink_names_the_event() -> None:
         found.require()
 
 
+def test_newton_through_a_bounce_converges_quadratically() -> None:
+    """A ball is pushed for 0.1 s, and then flies and bounces to a target: three steps, by exact second derivatives.
+
+    From the last push on its way is two parabolas, and a speed that is turned and multiplied by 0.8.
+    """
+    step, pushed = sm.discretize(ball(0.8), DT), 10
+    start, aim = thrown(step), np.array([1.2, 0.3, 0.0, 0.0])
+    R = np.tile(1e6 * np.eye(2), (STEPS, 1, 1))
+    R[:pushed] = 1e-3 * np.eye(2)
+    x_ref, free = np.tile(aim, (STEPS + 1, 1)), np.zeros((STEPS, 2))
+    cost = sm.TrackingCost(np.zeros((4, 4)), DT * R, np.diag([1, 1, 0, 0]), x_ref, free)
+    weights = np.eye(4), np.eye(2), np.eye(4)
+    found = sm.optimize(sm.Problem(step, cost, start, step.rollout(start, free), regulator=weights))
+    assert found.status is Status.CONVERGED
+    assert len(found.history) - 1 <= 4
+    slopes = [abs(entry.slope) for entry in found.history[1:]]
+    assert slopes[2] < 1e-3 * slopes[1] < 1e-6 * slopes[0]
+    x, z, vx, vz = found.trajectory.x[pushed]  # of a mass of 1 kg: p is its velocity
+    left = (STEPS - pushed) * DT
+    fall = (vz + np.sqrt(vz**2 + 2 * GRAVITY * z)) / GRAVITY
+    after, flight = 0.8 * (GRAVITY * fall - vz), left - fall
+    np.testing.assert_allclose(
+        found.trajectory.x[-1, :2], [x + vx * left, after * flight - GRAVITY * flight**2 / 2], atol=1e-6
+    )
+    assert np.linalg.norm(found.trajectory.x[-1, :2] - aim[:2]) < 0.06  # effort has its price
+
+
 def test_smooth_searches_have_no_kink() -> None:
     found = sm.optimize(target(sm.discretize(ball(0.8), DT)), method="gauss-newton", max_iterations=1)
     assert found.status is Status.ITERATIONS

@@ -18,12 +18,14 @@ from stepmap.jobs.solve import solve
 from stepmap.jobs.weights import Controller, Noise, Weights
 from stepmap.mechanics import System
 from stepmap.optimal import Problem, SoftLimit, Solution, TrackingCost
+from stepmap.optimal.events.relaxed import KAPPAS
 from stepmap.optimal.goals.natural import natural_weights
 from stepmap.optimal.goals.reach import Task
 from stepmap.optimal.goals.standing import Standing, standing
 from stepmap.optimal.objective import Weights as Matrices
 from stepmap.optimal.projection import Method, Monitor
 from stepmap.steps import InputLimits, Trajectory, VariationalStep, discretize
+from stepmap.steps.kinds import Gaps
 from stepmap.steps.variational import Forces
 from stepmap.toml.tables import Table
 
@@ -37,6 +39,8 @@ class Solver:
     tolerance: float = 1e-12
     stages: tuple[float, ...] = (1.0,)
     guess: str = "hold"
+    gaps: Gaps = "events"
+    kappa: tuple[float, float] = KAPPAS  # first and last, of relaxed gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +157,12 @@ class TrackingJob:
 
     def build(self) -> None:
         """Compiles all that ``solve`` needs, or loads it from the cache, so that the search itself can be timed."""
-        self.step.curvature(self.start, self.held, np.zeros(self.step.nx))
+        maps = [self.step]
+        if self.solver.gaps == "relaxed":
+            maps.append(discretize(self.system, self.dt, forces=self.forces, gaps="relaxed"))
+        for step in maps:
+            if self.solver.method == "newton":
+                step.curvature(self.start, self.held, np.zeros(step.nx))
 
     def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> Solution:
         """The optimal trajectory, in stages if the job has several; its cost is always that of the whole reference.

@@ -46,7 +46,7 @@ PARTS = (
 
 CAPTIONS = {
     "path": "The optimal motion; poses evenly spaced in time. The paths of the reference are broad and grey.",
-    "tracking": "Coordinates over time, their references dashed.",
+    "tracking": "Coordinates over time, their references dashed; impacts are lines, releases dotted ones.",
     "inputs": "Forces, and velocities of kinematic coordinates; references dashed.",
     "convergence": "The search: directional derivative and cost at every iteration.",
     "tension": "Constraint forces, positive when they pull.",
@@ -144,7 +144,7 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
     """summary.json; docs/jobs.md describes each entry."""
     step, system = job.step, job.system
     simulation = Simulation(step, solution.plan.trajectory)
-    forces, gaps = simulation.multipliers, np.abs(simulation.gaps)
+    forces, gaps, relaxed = simulation.multipliers, np.abs(simulation.violations), getattr(solution, "relaxation", None)
     return {
         "format": FORMAT,
         "job": job.name,
@@ -163,6 +163,8 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "constraint_force_low": float(forces.min()) if forces.size else None,
         "constraint_force_high": float(forces.max()) if forces.size else None,
         "constraint_gap": float(gaps.max()) if gaps.size else None,
+        "events": [event._asdict() for event in solution.plan.events],
+        "relaxation": None if relaxed is None else relaxed.data(),
         "verdict": verdict(job, solution.plan).data(),
         "state_names": list(step.state_names),
         "state_units": list(step.layout.units),
@@ -213,7 +215,8 @@ def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, st
     """(name, value) of what tells a good result from a bad one."""
     simulation, steps = Simulation(job.step, solution.plan.trajectory), solution.plan.trajectory.steps
     longer = f", longer than the {job.steps * job.dt:g} s of the job" if steps > job.steps else ""
-    slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history else ""
+    relaxed = getattr(solution, "relaxation", None)  # its last slope is that of a polish, which may end on a kink
+    slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history and relaxed is None else ""
     rows = [
         ("horizon", f"{steps * job.dt:g} s in {steps} steps of {job.dt:.6g} s{longer}"),
         ("search", f"{solution.status.name.lower()} after {taken(solution)} steps{slope}, {cpu_s:.2g} s of CPU time"),
@@ -221,5 +224,7 @@ def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, st
     ]
     if job.step.nc:
         rows.append(("constraint forces", constraint_forces(simulation)))
-        rows.append(("largest constraint gap", f"{np.abs(simulation.gaps).max():.2g} m"))
+        rows.append(("largest constraint gap", f"{np.abs(simulation.violations).max():.2g} m"))
+    if relaxed is not None:
+        rows.append(("relaxed gaps", str(relaxed)))
     return rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepmap.errors import ConvergenceError
-from stepmap.optimal import Problem, Solution, TrackingCost, homotopy
+from stepmap.optimal import Problem, Solution, TrackingCost, homotopy, optimize_relaxed
 from stepmap.optimal.goals.reach import at_rest, reach
 from stepmap.optimal.projection import Monitor
 from stepmap.steps import Trajectory
@@ -78,7 +78,10 @@ def _searched(job: TrackingJob, guess: Trajectory | None, options: dict[str, Any
         return made if guess is None else dataclasses.replace(made, guess=guess)
 
     try:
-        solution = homotopy(problem_at, stages, **options)
+        if job.solver.gaps == "relaxed":
+            solution = optimize_relaxed(problem_at(1.0), kappa=job.solver.kappa, **options)
+        else:
+            solution = homotopy(problem_at, stages, **options)
     except ConvergenceError as error:
         raise ConvergenceError(
             "the guess leads to no trajectory",
@@ -99,7 +102,8 @@ def _rested(job: TrackingJob, solution: Solution, options: dict[str, Any]) -> So
     cost, found, at = job.cost(), solution.trajectory, job.standing
     shorter = TrackingCost(cost.Q, cost.R, cost.Qf, cost.x_ref[:-1], cost.u_ref[:-1], cost.limits)
     guess = Trajectory(found.t[:-1], found.x[:-1], found.u[:-1])
-    ended = at_rest(dataclasses.replace(job.problem(), cost=shorter, guess=guess, end=at.x), at.u, **options)
+    posed = dataclasses.replace(job.problem(), cost=shorter, guess=guess, end=at.x)
+    ended = at_rest(posed, at.u, **options)
     whole = dataclasses.replace(job.problem(), guess=None)
     value = whole.cost.value(ended.trajectory)
     return dataclasses.replace(ended, problem=whole, cost=value, history=solution.history + ended.history)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 
+from stepmap.errors import ModelError
 from stepmap.jobs.job import Solver, TrackingJob
 from stepmap.jobs.limits import read_limits, unlimited
 from stepmap.jobs.parts import SHARED, read_forces, read_start, read_system, read_time
 from stepmap.jobs.reference import read_goal, read_reference
 from stepmap.jobs.weights import channel_names, input_names, read_controller, read_noise, read_weights, state_names
+from stepmap.mechanics import System
 from stepmap.optimal.goals.reach import PATIENCE
 from stepmap.optimal.projection import Method
+from stepmap.steps.kinds import Gaps
+from stepmap.steps.relaxed import require_relaxable
 from stepmap.toml.tables import Table
 
 NEEDED = {
@@ -61,7 +65,7 @@ def read(root: Table, name: str) -> TrackingJob:
         controller=read_controller(root.table("weights"), states, inputs),
         hard=hard,
         limits=soft,
-        solver=_solver(root.table("solver"), goal),
+        solver=_solver(root.table("solver"), goal, system),
         noise=read_noise(root.table("noise"), states, channel_names(system)) if "noise" in root else None,
         root=root,
         files=files,
@@ -91,8 +95,8 @@ def _rest(table: Table, goal: bool) -> bool:
     return table.flag("rest", goal)
 
 
-def _solver(table: Table, goal: bool) -> Solver:
-    table.only(("method", "max_iterations", "tolerance", "stages", "guess"))
+def _solver(table: Table, goal: bool, system: System) -> Solver:
+    table.only(("method", "max_iterations", "tolerance", "stages", "guess", "gaps", "kappa"))
     for key in ("stages", "guess"):
         if goal and key in table:
             raise table.error("a job with a [goal] tries starts of its own", key, hint="Leave it out.")
@@ -106,4 +110,27 @@ def _solver(table: Table, goal: bool) -> Solver:
             raise table.error(f"must not be negative, got {value:g}", name)
     if not stages or stages[-1] != 1.0 or min(stages) <= 0:
         raise table.error("must be positive parts of the way that end in 1, like [0.25, 0.5, 1]", "stages")
-    return Solver(method, iterations, tolerance, stages, table.choice("guess", GUESSES, usual.guess))
+    gaps, kappa = _gaps(table, goal, system, usual)
+    return Solver(method, iterations, tolerance, stages, table.choice("guess", GUESSES, usual.guess), gaps, kappa)
+
+
+def _gaps(table: Table, goal: bool, system: System, usual: Solver) -> tuple[Gaps, tuple[float, float]]:
+    """On which map to search, and the first and last κ of relaxed gaps."""
+    gaps = cast(Gaps, table.choice("gaps", get_args(Gaps), usual.gaps))
+    kappa = table.numbers("kappa", usual.kappa)
+    if gaps == "events":
+        if "kappa" in table:
+            raise table.error("is of relaxed gaps", "kappa", hint='Add gaps = "relaxed", or leave it out.')
+        return gaps, usual.kappa
+    if not system.gap_names:
+        raise table.error("this system has no gaps to relax", "gaps", hint="b.string and b.contact make some.")
+    if goal or "stages" in table:
+        what = "a job with a [goal] searches" if goal else "a search in stages is one"
+        raise table.error(f"{what} on the step with events", "gaps", hint="Leave it out, or give a [reference] alone.")
+    try:
+        require_relaxable(system)
+    except ModelError as error:
+        raise table.error(str(error).removeprefix("gaps: "), "gaps") from None
+    if len(kappa) != 2 or not kappa[0] >= kappa[1] > 0:
+        raise table.error("must be the first and the last κ, falling and positive, like [0.1, 1e-6]", "kappa")
+    return gaps, (kappa[0], kappa[1])

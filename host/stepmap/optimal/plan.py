@@ -62,10 +62,12 @@ class Plan:
             "acts": list(self.acts),
             "fading": self.fading,
             "events": plan_file.event_rows(self.events),
+            "modes": plan_file.mode_rows(found),
         }
         if step is not None:
             manifest |= {
                 "dt": step.dt,
+                "step": plan_file.kind_of(step),
                 "options": getattr(step, "options", {}),
                 "state_names": list(step.state_names),
                 "state_units": list(step.layout.units),
@@ -83,7 +85,7 @@ class Plan:
             plan_file.require_for(step, manifest, path)
         events = plan_file.events_from(manifest.get("events", ()), path)
         try:
-            found = plan_file.trajectory_of(arrays, events)
+            found = plan_file.trajectory_of(arrays, events, plan_file.modes_from(manifest, path))
             reference = Trajectory(found.t, arrays["x_ref"], arrays["u_ref"])
             acts, fading = tuple(manifest.get("acts", ())), str(manifest.get("fading", ""))
             return cls(found, arrays["gains"], reference, events, acts, fading)

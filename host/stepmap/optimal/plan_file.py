@@ -15,6 +15,7 @@ from stepmap.archives import UNREADABLE, read_arrays
 from stepmap.arrays import Array
 from stepmap.errors import DamagedError, ModelError
 from stepmap.files import write_whole
+from stepmap.steps import kinds
 from stepmap.steps.protocol import Event, StepMap, Trajectory
 
 FORMAT = "stepmap-plan-1"
@@ -87,10 +88,18 @@ def require_for(step: StepMap, manifest: Mapping[str, Any], path: Path) -> None:
             raise ModelError(f"{path}: the plan is for {what}s {', '.join(map(str, names))}; this step map has others")
     if (dt := manifest.get("dt", step.dt)) != step.dt:
         raise ModelError(f"{path}: the plan is for dt = {dt} s; this step map has {step.dt} s")
-    own_options = getattr(step, "options", {})
+    kind, own_kind = manifest.get("step", ""), kind_of(step)
+    if kind and own_kind and kind != own_kind:
+        raise ModelError(f"{path}: the plan is for a step of kind {kind!r}; this step map is one of kind {own_kind!r}")
+    own_options = json.loads(json.dumps(getattr(step, "options", {})))  # as a manifest has them: no tuples
     for name, value in dict(manifest.get("options", {})).items():
         if own_options.get(name) != value:
             raise ModelError(f"{path}: the plan is for {name} = {value!r}; this step map has {own_options.get(name)!r}")
+
+
+def kind_of(step: StepMap) -> str:
+    """The kind of a step map, as ``stepmap.steps.kinds`` knows it; empty for one of a user's own."""
+    return next((name for name, kind in kinds.OWN.items() if type(step) is kind), "")
 
 
 def event_rows(events: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -106,6 +115,27 @@ def events_from(rows: Any, path: Path) -> tuple[Event, ...]:
         raise DamagedError(f"{path}: its events cannot be read: {error}") from None
 
 
-def trajectory_of(arrays: Mapping[str, Array], events: tuple[Event, ...] = ()) -> Trajectory:
+def mode_rows(path: Trajectory) -> list[list[Any]]:
+    """Gaps closed at the ends of steps, as plain data: the first step of each mode, and its names."""
+    return [[k, *mode] for k, mode in enumerate(path.modes) if k == 0 or mode != path.modes[k - 1]]
+
+
+def modes_from(manifest: Mapping[str, Any], path: Path) -> tuple[tuple[str, ...], ...]:
+    """Modes of all steps from plain data."""
+    rows, steps = manifest.get("modes", []), manifest.get("steps", 0)
+    try:
+        begins = [int(row[0]) for row in rows]
+        names = [tuple(str(name) for name in row[1:]) for row in rows]
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise DamagedError(f"{path}: its modes cannot be read: {error}") from None
+    if begins and (begins[0] != 0 or sorted(set(begins)) != begins or not begins[-1] < steps):
+        raise DamagedError(f"{path}: its modes cannot be read: they begin at steps {begins}")
+    ends = [*begins[1:], steps]
+    return tuple(mode for mode, begin, end in zip(names, begins, ends, strict=False) for _ in range(end - begin))
+
+
+def trajectory_of(
+    arrays: Mapping[str, Array], events: tuple[Event, ...] = (), modes: tuple[tuple[str, ...], ...] = ()
+) -> Trajectory:
     """The plan's trajectory."""
-    return Trajectory(arrays["t"], arrays["x"], arrays["u"], arrays.get("multipliers"), events)
+    return Trajectory(arrays["t"], arrays["x"], arrays["u"], arrays.get("multipliers"), events, modes)

@@ -149,7 +149,8 @@ class Status(Enum):
     )
     KINK = (
         "stands on a kink: an event is at the border between two steps, where the cost has a corner; take another dt, "
-        "weigh positions and not momenta, or search with relaxed gaps (sm.optimize_relaxed)"
+        "weigh positions and not momenta, or search with relaxed gaps (sm.optimize_relaxed; in a job gaps = 'relaxed' "
+        "in [solver])"
     )
     UNMET = (
         "found no trajectory within the limits of states that ends where it is to; give it more time or wider limits, "

@@ -12,9 +12,10 @@ from stepmap.arrays import Array
 from stepmap.optimal import Iteration
 from stepmap.plots.figures import PANEL, WIDTH, poses
 from stepmap.plots.motion import Motion
-from stepmap.plots.series import SHOWN, Panel, grouped, legend
+from stepmap.plots.series import SHOWN, Panel, grouped, legend, mark_events
 from stepmap.plots.style import COLORS, INK, blank, styled
 from stepmap.simulation import Simulation
+from stepmap.steps import Event
 
 DASHES = (0, (4, 2))
 
@@ -26,7 +27,7 @@ def tracking(simulation: Simulation, x_ref: Array) -> Figure:
     names = [c.name for c in coordinates]
     t = simulation.trajectory.t
     found, wanted = (grouped(kinds, names, t, values[:, : len(names)]) for values in (simulation.trajectory.x, x_ref))
-    return _beside(found, wanted)
+    return _beside(found, wanted, simulation.trajectory.events)
 
 
 def commands(simulation: Simulation, u_ref: Array) -> Figure:
@@ -41,7 +42,7 @@ def commands(simulation: Simulation, u_ref: Array) -> Figure:
         grouped(kinds, names, trajectory.t[:-1], np.hstack([u[:, :forces], _rates(u[:, forces:], begin, step.dt)]))
         for u in (trajectory.u, u_ref)
     )
-    return _beside(found, wanted)
+    return _beside(found, wanted, trajectory.events)
 
 
 def path(simulation: Simulation, x_ref: Array) -> Figure:
@@ -83,12 +84,13 @@ def _rates(rho_next: Array, begin: Array, dt: float) -> Array:
     return rates
 
 
-def _beside(found: Sequence[Panel], wanted: Sequence[Panel]) -> Figure:
+def _beside(found: Sequence[Panel], wanted: Sequence[Panel], events: Sequence[Event]) -> Figure:
     with styled():
         figure = blank(WIDTH, PANEL * len(found) + 0.4)
         rows = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
         for axes, one, other in zip(rows, found, wanted, strict=True):
             _draw_pair(axes, one, other)
+            mark_events(axes, events)
         rows[-1].set_xlabel("time [s]")
     return figure
 

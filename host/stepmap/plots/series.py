@@ -12,6 +12,7 @@ from stepmap.arrays import Array
 from stepmap.mechanics.constraints import Distance
 from stepmap.plots.style import COLORS, FAINT, INK
 from stepmap.simulation import Simulation
+from stepmap.steps import Event
 
 SHOWN = 6  # lines with a colour and a name of their own; the others are grey
 
@@ -75,6 +76,14 @@ def draw_forces(axes: Axes, simulation: Simulation) -> None:
         axes.set_ylim(bottom=0.0)
     strings = all(isinstance(c, Distance) for c in simulation.system.constraints) and simulation.multipliers.min() >= 0
     axes.set_ylabel("tension [N]" if strings else "constraint force [N]")
+    mark_events(axes, simulation.trajectory.events)
+
+
+def mark_events(axes: Axes, events: Sequence[Event]) -> None:
+    """A line at every impact, and a dotted one at every release."""
+    for event in events:
+        dotted = event.kind == "release"
+        axes.axvline(event.time, color=FAINT, linewidth=0.9, linestyle=":" if dotted else "-", zorder=0)
 
 
 def _draw(axes: Axes, t: Array, values: Array, names: Sequence[str]) -> None:

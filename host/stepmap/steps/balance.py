@@ -6,23 +6,75 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError
+from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
 from stepmap.steps.kernels.implicit import call
 from stepmap.steps.midpoint_functions import ModelFunctions
+
+TOUCH = 1e-9  # m: a gap this close is closed
 
 
 def balanced(system: System, functions: ModelFunctions, q: Array, force: Array, iterations: int) -> Array:
     """q̄ near the given one where L_q + F − D_q hᵀ lam = 0 and h = 0; kinematic coordinates stay.
 
-    Newton's method, its steps shortened until the residual falls.
+    Newton's method, its steps shortened until the residual falls. Of gaps those are closed that touch at the given
+    pose, and where nothing balances it so, the next nearest ones too.
     """
-    balance = _Balance(system, functions, force)
+    closed = closed_rows(system, q)
+    while True:
+        try:
+            return _complementary(system, functions, q, force, iterations, closed)
+        except ConvergenceError:
+            open_ = (np.array(system.constraint_rows, dtype=int) == Row.GAP) & ~closed
+            if not open_.any():
+                raise
+            closed[np.argmax(np.where(open_, system.gaps(q), -np.inf))] = True
+            closed = _with_tangents(system, closed)
+
+
+def _complementary(
+    system: System, functions: ModelFunctions, q: Array, force: Array, iterations: int, closed: Array
+) -> Array:
+    """The balance with a first guess of closed rows: a gap that has to pull is let go, one that is passed is closed."""
+    gaps, closed = np.array(system.constraint_rows, dtype=int) == Row.GAP, np.array(closed)
+    found, lam = _balanced(_Balance(system, functions, force, q, closed), system, q, iterations)
+    for _ in range(2 * int(gaps.sum())):
+        passed, pulling = system.gaps(found) * (gaps & ~closed), lam * (gaps & closed)
+        if passed.max() > TOUCH:
+            closed[np.argmax(passed)] = True
+        elif pulling.min() < 0:
+            closed[np.argmin(pulling)] = False
+        else:
+            break
+        closed = _with_tangents(system, closed)
+        found, lam = _balanced(_Balance(system, functions, force, q, closed), system, q, iterations)
+    return found
+
+
+def closed_rows(system: System, q: Array) -> Array:
+    """Rows of the constraints that hold a pose: all but gaps that are open there, and tangents of these, (nc)."""
+    if not system.gap_names:
+        return np.ones(len(system.constraint_names), dtype=bool)
+    open_ = (np.array(system.constraint_rows) == Row.GAP) & (system.gaps(q) < -TOUCH)
+    return _with_tangents(system, ~open_)
+
+
+def _with_tangents(system: System, closed: Array) -> Array:
+    out = np.array(closed)
+    for i, row in enumerate(system.constraint_rows):
+        if row is Row.TANGENT:  # after the gap it belongs to
+            out[i] = out[i - 1]
+    return out
+
+
+def _balanced(balance: _Balance, system: System, q: Array, iterations: int) -> tuple[Array, Array]:
+    """q̄ and multipliers."""
     lam = balance.start(q)
     residual, jacobian = balance.evaluate(q, lam)
     size = float(np.linalg.norm(residual))
     for _ in range(iterations):
         if size <= 1e-13 * balance.scale(q, lam):
-            return q
+            return q, lam
         try:
             dz = np.linalg.solve(jacobian, -residual)
         except np.linalg.LinAlgError:
@@ -38,7 +90,7 @@ def balanced(system: System, functions: ModelFunctions, q: Array, force: Array, 
             break
         q, lam, size = trial_q, trial_lam, float(np.linalg.norm(residual))
     if size <= 1e-10 * balance.scale(q, lam):
-        return q
+        return q, lam
     raise ConvergenceError(
         f"no equilibrium of {system.name!r} near the given pose; start closer to one, or hold it with a force",
         iterations=iterations,
@@ -53,7 +105,7 @@ def holding_forces(system: System, functions: ModelFunctions, q: Array, *, itera
     Gauss–Newton in (u, lam): one step where forces are linear in the inputs, as drives are.
     """
     u, par = np.zeros(len(system.inputs)), system.parameter_values
-    slope = _pull_slope(system, functions, q)
+    slope = _pull_slope(system, functions, q)[:, closed_rows(system, q)]
     for _ in range(iterations):
         balance, by_input = _balance_by_input(functions, q, u, par)
         matrix = np.hstack([by_input, -slope])
@@ -94,9 +146,12 @@ def _balance_by_input(functions: ModelFunctions, q: Array, u: Array, par: Array)
 class _Balance:
     """The equations in (q, lam)."""
 
-    def __init__(self, system: System, functions: ModelFunctions, force: Array) -> None:
+    def __init__(self, system: System, functions: ModelFunctions, force: Array, q: Array, closed: Array) -> None:
         self.functions, self.force, self.par = functions, force, system.parameter_values
         self.nd, self.nc = len(system.dynamic), len(system.constraint_names)
+        self.open = ~closed  # rows whose equation is lam = 0
+        self.sticks = np.array(system.constraint_rows, dtype=int) == Row.TANGENT
+        self.foot = call(functions.con, q, self.par)[0][:, 0] * self.sticks if self.sticks.any() else 0.0
 
     def start(self, q: Array) -> Array:
         """The multipliers that balance best at the guess."""
@@ -113,8 +168,11 @@ class _Balance:
         h, jacobian = call(f.con, q, self.par)
         bend = call(f.con2, q, self.par, lam)[0][:nd, :nd]
         jacobian = jacobian[:, :nd]
-        matrix = np.block([[slope - bend, -jacobian.T], [jacobian, np.zeros((nc, nc))]])
-        return np.concatenate([balance - jacobian.T @ lam, h[:, 0]]), matrix
+        force, held = jacobian.T @ lam, np.where(self.open, lam, h[:, 0] - self.foot)
+        below = np.where(self.open[:, None], np.eye(nc), 0.0)
+        jacobian_below = np.where(self.open[:, None], 0.0, jacobian)
+        matrix = np.block([[slope - bend, -jacobian.T], [jacobian_below, below]])
+        return np.concatenate([balance - force, held]), matrix
 
     def moved(self, q: Array, lam: Array, dz: Array) -> tuple[Array, Array]:
         nd = self.nd

@@ -54,7 +54,7 @@ class RelaxedStep(VariationalStep):
         super().__init__(system, dt, forces)
         self.kappa = _positive(kappa)
         self.contacts = None if contacts is None else tuple(contacts)
-        _require_relaxable(system)
+        require_relaxable(system)
         _require_known(system, self.contacts)
 
     @property
@@ -130,7 +130,8 @@ def _weight(system: System) -> float:
     return mass * (float(np.linalg.norm(gravity(system))) or FALL) or 1.0
 
 
-def _require_relaxable(system: System) -> None:
+def require_relaxable(system: System) -> None:
+    """Raises ModelError where a gap bounces or sticks."""
     for constraint in system.constraints:
         bounce = getattr(constraint, "restitution", 0.0)
         if bounce > 0:

@@ -55,6 +55,18 @@ class Relaxation:
         """Cost on the step with events relative to that with relaxed gaps, less 1."""
         return self.verified / self.cost - 1.0 if self.cost else 0.0
 
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        stages = [{**stage._asdict(), "status": stage.status.name.lower()} for stage in self.stages]
+        return {
+            "stages": stages,
+            "cost": self.cost,
+            "verified": self.verified,
+            "polished": self.polished,
+            "polish": self.polish.name.lower(),
+            "apart": self.apart,
+        }
+
     def __str__(self) -> str:
         return (
             f"{self.cost:.6g} at κ = {self.kappa:.2g} after {len(self.stages)} stages; {self.verified:.6g} with events "
@@ -69,8 +81,9 @@ def optimize_relaxed(
     """The solution of a problem on a step with events, found with relaxed gaps.
 
     ``kappa`` are the first and the last κ. In between it falls by a factor that adapts: a stage that does not converge
-    is tried again with less. The result is on the step with events, has converged where its polish did or where its
-    cost is that of the relaxed gaps within 1 %, and tells both in ``solution.relaxation``. ``options`` go to optimize.
+    is tried again with less. The result is on the step with events, has converged where its polish did or, without
+    limits of states and an end, where its cost is that of the relaxed gaps within 1 %; ``solution.relaxation`` tells
+    both. ``options`` go to optimize.
     """
     step = problem.step
     if not isinstance(step, EventStep):
@@ -87,12 +100,14 @@ def optimize_relaxed(
         found, trajectory=verified, cost=value, problem=problem, status=found.status, history=history
     )
     if polish and not found.status.interrupted:
-        limited = {**options, "max_iterations": min(options.get("max_iterations", POLISHING), POLISHING)}
+        limited = dict(options)
+        if not problem.constrained:  # which only the polish keeps on the step with events
+            limited["max_iterations"] = min(options.get("max_iterations", POLISHING), POLISHING)
         best = optimize(dataclasses.replace(problem, guess=_plain(verified)), **limited)
         best = dataclasses.replace(best, history=history + best.history, problem=problem)
     told = Relaxation(stages, found.cost, value, best.cost, best.status, _apart(step, found.trajectory, verified))
     sharp = stages[-1].status.ok and stages[-1].kappa <= last * (1 + 1e-9)
-    if sharp and abs(told.gap) <= SAME and not best.status.interrupted:
+    if sharp and abs(told.gap) <= SAME and not (best.status.interrupted or problem.constrained):
         best = dataclasses.replace(best, status=Status.CONVERGED)
     return dataclasses.replace(best, relaxation=told)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,8 @@ NUDGE = 0.01  # of an input's limit, added to the first guess: hanging still may
 LONGER = 1.5
 HEAVIER = 10.0
 PATIENCE = 500  # iterations of one search
+
+Search: TypeAlias = Callable[..., Solution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,16 +147,20 @@ def _attempts(task: Task) -> Iterator[tuple[int, float, Trajectory]]:
     yield longest, 1.0, _random(task, longest, rng)
 
 
-def at_rest(problem: Problem, u: Array, **options: Any) -> Solution:
+def at_rest(problem: Problem, u: Array, search: Search = optimize, **options: Any) -> Solution:
     """The solution of a problem with an ``end``, and one tick more, in which the input u holds it there.
 
-    A board keeps the last row of a plan: its input must be the one that holds, not the last that braked.
+    A board keeps the last row of a plan: its input must be the one that holds, not the last that braked. ``search``
+    solves the problem, with ``options``.
     """
-    found = optimize(problem, **options)
+    found = search(problem, **options)
     t, step = found.trajectory, problem.step
     last = step.step(t.x[-1], u)
     forces = None if t.multipliers is None else np.vstack([t.multipliers, last.multipliers])
-    longer = Trajectory(step.dt * np.arange(t.steps + 2), np.vstack([t.x, last.x]), np.vstack([t.u, u]), forces)
+    later = tuple(event._replace(step=t.steps, time=event.time + t.t[-1]) for event in last.events)
+    events, modes = t.events + later, (*t.modes, last.modes) if t.modes else ()
+    states, inputs = np.vstack([t.x, last.x]), np.vstack([t.u, u])
+    longer = Trajectory(step.dt * np.arange(t.steps + 2), states, inputs, forces, events, modes)
     cost = problem.cost
     if isinstance(cost, TrackingCost):
         x_ref, u_ref = np.vstack([cost.x_ref, cost.x_ref[-1]]), np.vstack([cost.u_ref, u])

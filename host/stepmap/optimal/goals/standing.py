@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.lqr import Regulator
+from stepmap.steps.balance import closed_rows
 from stepmap.steps.kernels.implicit import call
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import Trajectory
@@ -76,6 +77,6 @@ def _holding(step: VariationalStep, q: Array) -> Array:
     none = pull(np.zeros(count))
     matrix = np.column_stack([pull(unit) - none for unit in np.eye(count)])
     if step.nc:
-        matrix = np.hstack([matrix, -system.residuals_slope(q)[:, : step.nd].T])
+        matrix = np.hstack([matrix, -system.residuals_slope(q)[closed_rows(system, q), : step.nd].T])
     found: Array = np.linalg.lstsq(matrix, -none, rcond=None)[0][:count]
     return np.where(np.abs(found) > 1e-12 * max(1.0, float(np.abs(found).max())), found, 0.0)

@@ -10,7 +10,8 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
-from stepmap.mechanics.constraints import Distance
+from stepmap.mechanics.constraints import Distance, Row
+from stepmap.optimal.events.kinks import at_node
 from stepmap.optimal.goals.room import LITTLE, WRONG, room
 from stepmap.optimal.goals.standing import standing
 from stepmap.optimal.plan import Plan, held_input
@@ -78,6 +79,7 @@ def judge(
     if motor is not None and step.layout.plain:
         findings += _room(step, plan, motor)
     findings += _tension(step, plan)
+    findings += _events(step, plan)
     return Verdict(tuple(findings))
 
 
@@ -96,13 +98,33 @@ def _ranges(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
 def _tension(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
     """Forces of the constraints that may be strings: distances."""
     forces = plan.trajectory.multipliers
-    kinds = [isinstance(c, Distance) for c in step.system.constraints for _ in c.labels]
+    kinds = [isinstance(c, Distance) and row is Row.EQUALITY for c in step.system.constraints for row in c.rows]
     if forces is None or forces.shape[1] != len(kinds) or not any(kinds):
         return
     low, high = float(forces[:, kinds].min()), float(forces[:, kinds].max())
     remedy = "Weigh q less or p more, or go slower: a string cannot push."
     slack = "; below 0 a string would be slack" if low < 0 else ""
     yield Finding("tension", f"{low:.3g} to {high:.3g} N{slack}", low >= 0, remedy)
+
+
+def _events(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
+    """Impacts and releases, how long gaps are open, and impacts at the border between two steps."""
+    path, names = plan.trajectory, step.system.gap_names
+    if not names or len(path.modes) != path.steps:
+        return
+    counts = [_counted(sum(event.kind == kind for event in plan.events), kind) for kind in ("impact", "release")]
+    parts = [sum(name not in mode for mode in path.modes) / path.steps for name in names]
+    worst = int(np.argmax(parts))
+    text = f"{' and '.join(counts)}; {names[worst]} is open {parts[worst]:.0%} of the time"
+    hard = max((event for event in plan.events if event.kind == "impact"), key=lambda e: e.impulse, default=None)
+    if hard is not None:
+        text += f"; the hardest impact, of {hard.name} at {hard.time:.3g} s, gives {hard.impulse:.2g} N s"
+    edge = next((e for e in plan.events if e.kind == "impact" and at_node(path, e)), None)
+    if edge is not None:
+        text += (
+            f"; that of {edge.name} at {edge.time:.4g} s is on a kink, between two steps: gains there are of one side"
+        )
+    yield Finding("events", text)
 
 
 def _end(step: VariationalStep, plan: Plan, weighed: Array | None) -> Finding:
@@ -183,6 +205,10 @@ def _room(step: VariationalStep, plan: Plan, motor: InputBounds) -> Iterator[Fin
     some = "little: " if excess <= LITTLE else ""
     text = f"{some}with motors {WRONG:.0%} off the law wants {excess:.0%} more than there is"
     yield Finding("room", text, excess <= LITTLE, "Plan with less of the limits: use = 0.75 in [limits].")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count or 'no'} {what}s"
 
 
 def _shown(value: float, unit: str) -> str:
