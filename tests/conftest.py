@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +11,17 @@ from hypothesis import HealthCheck, settings
 
 import stepmap as sm
 from tests import order, turns
-from tests.mechanisms import Case, case
+from tests.mechanisms import Case, case, cataloged
 
 # The same examples in every run: a failure is a failure for everyone, and compiled libraries are found in the cache.
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
+
+
+# Nobody debugs the firmwares that tests build, and a compiler takes a fifth less without what a debugger needs.
+os.environ.setdefault("PLATFORMIO_BUILD_FLAGS", "-g0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,7 +60,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
 
 
-SMOOTH = [name for name in sm.systems.names() if not sm.systems.get(name).gap_names]
+SMOOTH = [name for name in sm.systems.names() if not cataloged(name).gap_names]
 
 
 @pytest.fixture(scope="session", params=SMOOTH)
@@ -64,7 +69,7 @@ def catalog(request: pytest.FixtureRequest) -> Case:
     return case(request.param)
 
 
-@pytest.fixture(scope="session", params=[name for name in SMOOTH if sm.systems.get(name).constraints])
+@pytest.fixture(scope="session", params=[name for name in SMOOTH if cataloged(name).constraints])
 def constrained(request: pytest.FixtureRequest) -> Case:
     """Those of the catalog with constraints."""
     return case(request.param)

@@ -54,8 +54,14 @@ class Case:
 
 
 @functools.cache
+def cataloged(name: str) -> sm.System:
+    """A system of the catalog, made once per process: modules that are imported ask all of them for what they have."""
+    return sm.systems.get(name)
+
+
+@functools.cache
 def case(name: str) -> Case:
-    system = sm.systems.get(name)
+    system = cataloged(name)
     midpoint = sm.discretize(system, DT)
     x, u = in_motion(midpoint, system.satisfy_constraints(sm.systems.example(name)))
     return Case(name, system, midpoint, sm.euler(system, DT), x, u)

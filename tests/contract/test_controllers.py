@@ -10,20 +10,21 @@ import pytest
 from stepmap import systems
 from stepmap_codegen import IntegerMachine, Role, decode, encode
 from stepmap_codegen.model.command_rates import CommandRates
+from tests.mechanisms import cataloged
 from tests.sil.controllers import TRAP, compare, holding, library, random_fields
 
 LARGEST = 6  # dynamic coordinates
 TICKS = 20
 STRINGS = ["planar_arm_string", "suspended_mass_string"]  # of those with gaps; others bounce, stick or are many
 SMALL = [
-    *(n for n in systems.names() if len(systems.get(n).dynamic) <= LARGEST and not systems.get(n).gap_names),
+    *(n for n in systems.names() if len(cataloged(n).dynamic) <= LARGEST and not cataloged(n).gap_names),
     *STRINGS,
 ]
 
 
 def test_the_catalog_has_such_systems() -> None:
     """And among them sines, strings, kinematic inputs and dampers."""
-    found = [systems.get(name) for name in SMALL]
+    found = [cataloged(name) for name in SMALL]
     assert len(found) >= 5
     assert any(s.constraint_names for s in found)
     assert any(s.kinematic for s in found)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import stepmap as sm
+from tests.mechanisms import cataloged
 
 DT, STEPS = 0.005, 300
-GAPPED = [name for name in sm.systems.names() if sm.systems.get(name).gap_names]
+GAPPED = [name for name in sm.systems.names() if cataloged(name).gap_names]
 
 
 @dataclass(frozen=True)
