@@ -85,6 +85,8 @@ def key_figures(simulation: Simulation) -> list[tuple[str, str]]:
     if step.nc:
         rows.append(("largest constraint gap", f"{np.abs(simulation.violations).max():.2g} m"))
         rows.append(("constraint forces", constraint_forces(simulation)))
+    if simulation.system.gap_names:
+        rows.append(("events", _events(simulation)))
     if simulation.seconds is not None:
         each = simulation.seconds / trajectory.steps
         rows.append(("computing time", f"{1e6 * each:.3g} µs per step, {step.dt / each:,.0f} times real time"))
@@ -100,9 +102,19 @@ def constraint_forces(simulation: Simulation) -> str:
     return f"{forces.min():.3g} to {forces.max():.3g} N{slack}"
 
 
+def _events(simulation: Simulation) -> str:
+    kinds = [event.kind for event in simulation.trajectory.events]
+    counts = [(kinds.count(kind), kind) for kind in ("impact", "release")]
+    told = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for count, kind in counts)
+    return f"{told}; {simulation.lost:.3g} J lost at impacts"
+
+
 def _energy(simulation: Simulation) -> tuple[str, str]:
     drift, scale = simulation.energy_drift, float(simulation.kinetic.max())
     part = f" ({100 * drift / scale:.2g} % of the largest kinetic energy)" if scale > 0 else ""
+    if simulation.conservative and simulation.trajectory.events:
+        drift = abs(float(simulation.energy[-1] - simulation.energy[0]) + simulation.lost)
+        return "energy drift", f"{drift:.2g} J beside what impacts took"
     if simulation.conservative:
         return "energy drift", f"{drift:.2g} J{part}"
     return "energy change", f"{drift:.3g} J at most; forces or moved coordinates do work"

@@ -85,6 +85,26 @@ class Simulation:
         return float(np.abs(self.energy - self.energy[0]).max())
 
     @property
+    def lost(self) -> float:
+        """Energy lost at impacts [J]."""
+        return float(sum(event.energy for event in self.trajectory.events))
+
+    def open_phases(self, name: str) -> list[tuple[float, float]]:
+        """When a gap was open: times of begin and end. A bounce does not end it."""
+        t, modes = self.trajectory.t, self.trajectory.modes
+        events = [event for event in self.trajectory.events if event.name == name]
+        closes = [event.kind == "release" for event in events[1:]] + [bool(modes) and name in modes[-1]]
+        first = events[0].kind == "impact" if events else not (modes and name in modes[-1])
+        begin, found = (float(t[0]) if first else None), []
+        for event, closed in zip(events, closes, strict=True):
+            if event.kind == "release":
+                begin = event.time
+            elif closed and begin is not None:
+                found.append((begin, event.time))
+                begin = None
+        return found if begin is None else [*found, (begin, float(t[-1]))]
+
+    @property
     def multipliers(self) -> Array:
         """Constraint forces [N] during each step, positive when they pull, (N, nc)."""
         known = self.trajectory.multipliers
@@ -113,6 +133,9 @@ class Simulation:
             "kinetic": self.kinetic.tolist(),
             "potential": self.potential.tolist(),
             "energy": self.energy.tolist(),
+            "gap_names": list(system.gap_names),
+            "events": [event._asdict() for event in self.trajectory.events],
+            "modes": [list(mode) for mode in self.trajectory.modes],
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,47 @@ def test_units_of_the_state() -> None:
     assert step.layout.units == ("m", "m", "m", "m", "kg m/s", "kg m/s", "m/s", "m/s")
     step = sm.discretize(sm.systems.get("pendulum"), 0.01)
     assert step.layout.units == ("rad", "kg m²/s")
+
+
+def bouncing() -> sm.System:
+    """A ball above a floor."""
+    b = sm.Builder("bouncing")
+    ball = b.world.tz(b.coordinate("z", unit="m"), name="ball")
+    b.mass(ball, 1.0)
+    b.gravity((0, 0, -9.81))
+    b.contact(ball, b.world, restitution=0.5, name="floor")
+    return b.build()
+
+
+def test_events_are_told_with_the_simulation() -> None:
+    """A ball of 1 kg falls freely; it bounces at half its speed, so that flights take half as long each time."""
+    simulation = simulate(sm.discretize(bouncing(), 0.01), 150, [0.5])
+    begin = -simulation.trajectory.x[0, 1]  # downwards [m/s]: rest means that it did not move in the step before
+    speed = np.sqrt(begin**2 + 2 * 9.81 * 0.5)
+    fall, flight = (speed - begin) / 9.81, speed / 9.81
+    document = json.loads(json.dumps(simulation.document(), allow_nan=False))
+    assert document["gap_names"] == ["floor"]
+    times = [event["time"] for event in document["events"]]
+    assert times[:3] == pytest.approx([fall, fall + flight, fall + 1.5 * flight], abs=1e-12)
+    assert {event["kind"] for event in document["events"]} == {"impact"}
+    assert document["modes"][0] == []
+    assert document["modes"][-1] == ["floor"]
+    assert simulation.lost == pytest.approx(speed**2 / 2, abs=1e-3)
+    assert simulation.open_phases("floor") == [(0.0, times[-1])]
+    assert np.abs(simulation.violations).max() <= 1e-12
+
+
+def test_open_phases_of_a_string() -> None:
+    """It begins taut and is let go by a hook that comes down faster than the mass falls, until it is taut again."""
+    step = sm.discretize(sm.systems.get("suspended_mass_string"), 0.01)
+    pose = start_pose(step.system, {"xm": 0.0, "xr": 0.0, "ym": 0.0, "r": 1.0})
+    simulation = simulate(step, 200, pose, {"r": parse("1 + 0.3*sin(12*t)")})
+    (name,) = step.system.gap_names
+    phases = simulation.open_phases(name)
+    times = simulation.trajectory.t[1:]
+    inside = np.array([any(begin < time <= end for begin, end in phases) for time in times])
+    opened = np.array([name not in mode for mode in simulation.trajectory.modes])
+    released = [event.time for event in simulation.trajectory.events if event.kind == "release"]
+    settled = np.array([all(abs(time - one) > step.dt for one in released) for time in times])
+    assert np.array_equal(inside[settled], opened[settled])  # a release is dated back, by less than a step
+    assert len(phases) >= 2

@@ -16,8 +16,8 @@ from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.plots import space
 from stepmap.plots import view as views
-from stepmap.plots.skeleton import Pair, Skeleton, skeleton
-from stepmap.plots.style import COLORS, FAINT, INK
+from stepmap.plots.skeleton import Pair, Skeleton, normals, skeleton, slack
+from stepmap.plots.style import COLORS, FAINT, GRID, INK
 from stepmap.plots.view import View
 from stepmap.simulation import Simulation
 
@@ -47,11 +47,13 @@ class Motion:
     parts: Skeleton
     positions: Array  # of all frames, (times, frame, 3) [m]
     view: View
+    slack: Array  # of all strings, (times, strings) [m]
 
     @classmethod
     def of(cls, system: System, t: Array, poses: Array) -> Motion:
         parts, positions = skeleton(system), system.positions(poses)
-        return cls(system, t, parts, positions, views.choose(system, positions[:, parts.visible]))
+        view = views.choose(system, positions[:, parts.visible])
+        return cls(system, t, parts, positions, view, slack(system, poses))
 
     @classmethod
     def simulated(cls, simulation: Simulation) -> Motion:
@@ -77,7 +79,8 @@ def draw_motion(figure: Figure, place: SubplotSpec | int, motion: Motion) -> Axe
     if motion.view.labels is not None:
         axes = figure.add_subplot(place)
         axes.set_aspect("equal", adjustable="datalim")
-        _draw_flashes(axes, motion.parts, motion.page)
+        _draw_planes(axes, motion)
+        _draw_flashes(axes, motion)
         axes.set_xlabel(motion.view.labels[0])
         axes.set_ylabel(motion.view.labels[1])
     elif motion.in_a_row:
@@ -85,7 +88,7 @@ def draw_motion(figure: Figure, place: SubplotSpec | int, motion: Motion) -> Axe
         _draw_row(axes, motion)
     else:
         axes = space.add_axes(figure, place, motion.positions[:, motion.parts.visible], upward(motion.system))
-        _draw_flashes(axes, motion.parts, motion.page)
+        _draw_flashes(axes, motion)
     return axes
 
 
@@ -103,7 +106,23 @@ def draw_paths(axes: Axes, motion: Motion, wanted: Motion) -> bool:
     return bool(paths)
 
 
-def _draw_flashes(axes: Axes, parts: Skeleton, page: Array) -> None:
+def _draw_planes(axes: Axes, motion: Motion) -> None:
+    """Floors and walls that stand across the page, as far as the motion goes, with some of what is behind them."""
+    page, parts = motion.page, motion.parts
+    points = page[:, parts.visible].reshape(-1, 2)
+    depth = 0.03 * float(np.ptp(points, axis=0).max())
+    for plane, normal in zip(parts.planes, motion.view.project(normals(motion.system, parts.planes)), strict=True):
+        if np.linalg.norm(normal) < 0.99:
+            continue
+        along = np.array([normal[1], -normal[0]])
+        places = (points - page[0, plane]) @ along
+        ends = page[0, plane] + np.outer([places.min() - 2 * depth, places.max() + 2 * depth], along)
+        axes.fill(*np.vstack([ends, ends[::-1] - depth * normal]).T, color=GRID, linewidth=0, zorder=0.1)
+        axes.plot(*ends.T, color=FAINT, linewidth=1.2, zorder=0.2)
+
+
+def _draw_flashes(axes: Axes, motion: Motion) -> None:
+    parts, page = motion.parts, motion.page
     count = min(FLASHES, len(page))
     chosen = np.unique(np.linspace(0, len(page) - 1, count).astype(int))
     for index, _ in parts.masses:
@@ -114,13 +133,13 @@ def _draw_flashes(axes: Axes, parts: Skeleton, page: Array) -> None:
     for order, k in enumerate(chosen):
         last = k == chosen[-1]
         strength = 1.0 if last else 0.13 + 0.4 * order / len(chosen)
-        draw_pose(axes, parts, page[k], Pen(strength), zorder=2 + order)
+        draw_pose(axes, parts, page[k], Pen(strength), zorder=2 + order, slack=motion.slack[k])
 
 
-def draw_pose(axes: Axes, parts: Skeleton, page: Array, pen: Pen, zorder: float) -> None:
+def draw_pose(axes: Axes, parts: Skeleton, page: Array, pen: Pen, zorder: float, slack: Array) -> None:
     """One pose of a mechanism whose frames are at ``page``, (frames, 2), or (frames, 3) in axes of space."""
-    for pair in parts.strings:
-        _line(axes, page, pair, color=pen.color(COLORS[0]), linewidth=1.0, zorder=zorder)
+    for (a, b), loose in zip(parts.strings, slack, strict=True):
+        axes.plot(*hanging(page[a], page[b], loose).T, color=pen.color(COLORS[0]), linewidth=1.0, zorder=zorder)
     for pair in parts.springs:
         axes.plot(*coil(page[pair[0]], page[pair[1]]).T, color=pen.color(COLORS[2]), linewidth=1.0, zorder=zorder)
     for pair in parts.links:
@@ -152,7 +171,7 @@ def _draw_row(axes: Axes, motion: Motion) -> None:
     near, far = depth[chosen][:, solid].max(axis=1), depth[chosen][:, solid].min(axis=1)
     for order, k in enumerate(chosen):
         at = page[k] + (order * pitch - (low[order, 0] + high[order, 0]) / 2, 0.0)
-        _draw_solid(axes, parts, at, (depth[k] - far[order]) / max(near[order] - far[order], 1e-12))
+        _draw_solid(axes, parts, at, motion.slack[k], (depth[k] - far[order]) / max(near[order] - far[order], 1e-12))
         label = f"{motion.t[k]:.2f} s"
         axes.text(order * pitch, floor - 0.05 * height, label, ha="center", va="top", fontsize=8, color=INK)
     axes.set_xlim(-0.55 * pitch, (len(chosen) - 0.45) * pitch)
@@ -175,11 +194,11 @@ def _draw_triad(axes: Axes, view: View, corner: Array, size: float) -> None:
     axes.text(x, y, f"{length:g} m", ha="left", va="bottom", fontsize=7, color=INK)
 
 
-def _draw_solid(axes: Axes, parts: Skeleton, page: Array, nearness: Array) -> None:
+def _draw_solid(axes: Axes, parts: Skeleton, page: Array, slack: Array, nearness: Array) -> None:
     ends = {i for pair in parts.strings for i in pair}
     parents = {a for a, _ in parts.links}
-    for pair in parts.strings:
-        _line(axes, page, pair, color=COLORS[4], linewidth=0.8, zorder=1)
+    for (a, b), loose in zip(parts.strings, slack, strict=True):
+        axes.plot(*hanging(page[a], page[b], loose).T, color=COLORS[4], linewidth=0.8, zorder=1)
     for pair in parts.links:
         near = float(nearness[list(pair)].mean())
         stub = pair[1] in ends and pair[1] not in parents
@@ -208,3 +227,19 @@ def coil(a: Array, b: Array, turns: int = 8) -> Array:
     side = np.where(np.arange(len(t)) % 2, 1.0, -1.0)
     side[0] = side[-1] = 0.0
     return np.vstack([a, a + t[:, None] * along + side[:, None] * across, b])
+
+
+def hanging(a: Array, b: Array, loose: float, points: int = 25) -> Array:
+    """A string from a to b that is longer than their distance by ``loose`` [m]: a flat parabola of about its length."""
+    chord = float(np.linalg.norm(b - a))
+    if loose < 1e-6 or chord < 1e-9:
+        return np.stack([a, b])
+    along = (b - a) / chord
+    aside = -np.eye(len(a))[-1]  # down
+    aside = aside - (aside @ along) * along
+    if np.linalg.norm(aside) < 1e-3:  # it hangs straight: to the side
+        aside = np.eye(len(a))[0] - along[0] * along
+    depth = min(chord * np.sqrt(0.375 * loose / chord), (chord + loose) / 2)
+    s = np.linspace(0, 1, points)[:, None]
+    curve: Array = a + s * (b - a) + 4 * depth * s * (1 - s) * aside / np.linalg.norm(aside)
+    return curve

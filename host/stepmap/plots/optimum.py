@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 
 from stepmap.arrays import Array
 from stepmap.optimal import Iteration
+from stepmap.plots.events import mark_events
 from stepmap.plots.figures import PANEL, WIDTH, poses
 from stepmap.plots.motion import Motion
-from stepmap.plots.series import SHOWN, Panel, grouped, legend, mark_events
+from stepmap.plots.series import SHOWN, Panel, grouped, legend
 from stepmap.plots.style import COLORS, INK, blank, styled
 from stepmap.simulation import Simulation
 from stepmap.steps import Event

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 
 from stepmap.arrays import Array
 from stepmap.mechanics.constraints import Distance
+from stepmap.plots.events import draw_events
 from stepmap.plots.style import COLORS, FAINT, INK
 from stepmap.simulation import Simulation
-from stepmap.steps import Event
 
 SHOWN = 6  # lines with a colour and a name of their own; the others are grey
 
@@ -66,24 +66,18 @@ def draw_energy(axes: Axes, simulation: Simulation) -> None:
 
 
 def draw_forces(axes: Axes, simulation: Simulation) -> None:
-    """Constraint forces, one value a step; a string must pull, so below zero it would be slack."""
+    """Constraint forces, one value a step; a wire must pull, so below zero it would be slack. Strings and contacts are
+    shaded while they are open."""
     t = simulation.trajectory.t
     middle = (t[1:] + t[:-1]) / 2
     _draw(axes, middle, simulation.multipliers, simulation.system.constraint_names)
+    draw_events(axes, simulation)
     if simulation.multipliers.min() < 0:
         axes.axhline(0.0, color=INK, linewidth=0.8)
     else:
         axes.set_ylim(bottom=0.0)
     strings = all(isinstance(c, Distance) for c in simulation.system.constraints) and simulation.multipliers.min() >= 0
     axes.set_ylabel("tension [N]" if strings else "constraint force [N]")
-    mark_events(axes, simulation.trajectory.events)
-
-
-def mark_events(axes: Axes, events: Sequence[Event]) -> None:
-    """A line at every impact, and a dotted one at every release."""
-    for event in events:
-        dotted = event.kind == "release"
-        axes.axvline(event.time, color=FAINT, linewidth=0.9, linestyle=":" if dotted else "-", zorder=0)
 
 
 def _draw(axes: Axes, t: Array, values: Array, names: Sequence[str]) -> None:

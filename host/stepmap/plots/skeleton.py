@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
 
+from stepmap.arrays import Array
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.gaps import Contact, String
+from stepmap.mechanics.kinematics import Kinematics
 from stepmap.mechanics.potentials import Spring
 from stepmap.mechanics.system import System
 
@@ -26,6 +29,7 @@ class Skeleton:
     masses: tuple[tuple[int, float], ...]  # frame and mass [kg]; centres of rods are left out
     carts: tuple[int, ...]  # frames that only slide and carry a mass or hold a string's end
     pivots: tuple[int, ...]  # joints on a frame that never moves
+    planes: tuple[int, ...] = ()  # frames of floors and walls that never move
 
     @property
     def visible(self) -> list[int]:
@@ -52,7 +56,28 @@ def skeleton(system: System) -> Skeleton:
         masses=masses,
         carts=tuple(f.index for f in system.frames if f.index in tied and f.index in moving and _is_cart(f)),
         pivots=tuple(f.index for f in system.frames if _turns(f) and f.parent and f.parent.index not in moving),
+        planes=tuple(sorted({c.plane.index for c in system.constraints if isinstance(c, Contact)} - moving)),
     )
+
+
+def slack(system: System, poses: Array) -> Array:
+    """What each string has more than it needs [m], (times, strings); 0 of wires and of those that are taut."""
+    gaps = dict(zip(system.constraint_names, system.gaps(poses).T, strict=True))
+    tied = [c for c in system.constraints if isinstance(c, Distance)]
+    rows = [-gaps[c.name] if isinstance(c, String) else np.zeros(len(poses)) for c in tied]
+    out: Array = np.maximum(np.array(rows).reshape(len(tied), len(poses)).T, 0.0)
+    return out
+
+
+def normals(system: System, planes: Sequence[int]) -> Array:
+    """Directions to the admissible sides of planes that never move, in world axes, (planes, 3)."""
+    q, n = ca.SX.sym("q", len(system.coordinates)), len(system.coordinates)
+    pose = Kinematics(system.frames, {c.name: i for i, c in enumerate(system.coordinates)}, q, ca.SX(n, 1)).pose
+    symbols = ca.vertcat(*system.symbols) if system.symbols else ca.SX(0, 1)
+    found = ca.horzcat(ca.SX(3, 0), *(pose[plane].rotation[:, 2] for plane in planes))
+    axes = ca.Function("normals", [q, symbols], [ca.densify(found)])
+    out: Array = np.asarray(axes(np.zeros(n), system.parameter_values)).T
+    return out
 
 
 def _links(frames: Iterable[Frame], moving: set[int]) -> Iterable[Pair]:

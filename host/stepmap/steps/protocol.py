@@ -16,7 +16,7 @@ class Event(NamedTuple):
     """What happened inside a step: a gap closed ("impact") or opened ("release")."""
 
     time: float  # s
-    step: int
+    step: int  # that located it; the time of a release is interpolated, and may lie in the step before
     name: str  # of the gap
     kind: str
     impulse: float = 0.0  # N s
