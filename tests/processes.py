@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from pathlib import Path
 
 PATIENCE = 600.0
 """Seconds for something that certainly happens, on a machine of which a test may get a tenth."""
+
+TIED = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+"""Words before a command that make it end with the thread that starts it: nothing outlives tests that are killed."""
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

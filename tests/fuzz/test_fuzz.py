@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SECONDS = 4
+SECONDS = 2
 
 
 def has_fuzzer(folder: Path) -> bool:

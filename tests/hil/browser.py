@@ -15,7 +15,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from tests.processes import PATIENCE
+from tests.processes import PATIENCE, TIED
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = (
@@ -43,7 +43,7 @@ class Browser:
         self._folder = tempfile.TemporaryDirectory(prefix="chromium", ignore_cleanup_errors=True)
         profile = Path(self._folder.name)
         command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen([*TIED, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self._socket = self._connect(profile / "DevToolsActivePort")
         except BaseException:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from stepmap.cli import app
 from tests.hil.rigs import rig
 from tests.pil.built import JOB, KEY_FILE, OUT, ROOT
-from tests.processes import PATIENCE, heed_signals
+from tests.processes import PATIENCE, TIED, heed_signals
 from tests.undrawn import DRAWING, STEPMAP
 
 MARK = "STEPMAP_TEST_MARK"
@@ -41,7 +41,7 @@ class Started:
     def __init__(self, words: list[str]) -> None:
         self.mark = uuid.uuid4().hex
         self.process = subprocess.Popen(
-            words,
+            [*TIED, *words],
             cwd=ROOT,
             env=os.environ | {MARK: self.mark},
             stdout=subprocess.PIPE,

@@ -25,7 +25,7 @@ from stepmap_hil.wire.upload import upload
 from tests.hil.browser import CHROMIUM, Browser
 from tests.hil.commands import build_folder, command, running
 from tests.pil.built import KEY, ROOT, firmware
-from tests.processes import PATIENCE
+from tests.processes import PATIENCE, TIED
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
@@ -66,7 +66,7 @@ def running_bench(build: Path, browser: Browser) -> Iterator[tuple[subprocess.Po
     """The command with its page opened, and the page's address; the process is gone at the end."""
     words = command(build, "--seconds", "3600", "--live", "--no-open-loop")
     process = subprocess.Popen(
-        [sys.executable, "-c", PACED, *words[3:]],
+        [*TIED, sys.executable, "-c", PACED, *words[3:]],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -251,9 +251,9 @@ TUNED = {
 
 
 @pytest.mark.parametrize("what", TUNED)
-def test_feedback_is_tuned_without_a_new_firmware(what: str, tmp_path: Path) -> None:
+def test_feedback_is_tuned_without_a_new_firmware(what: str, folder: Path) -> None:
     """No formats are named: weights of the feedback decide the schedule alone, and the plan stays as it is."""
-    first, now = made(TEXT, "", tmp_path), made(TEXT, TUNED[what], tmp_path)
+    first, now = made(TEXT, "", folder), made(TEXT, TUNED[what], folder)
     assert now.digest == first.digest
     old, new = first.files(), now.files()
     assert {name for name in old if old[name] != new[name]} <= SCHEDULE
@@ -263,8 +263,8 @@ def test_feedback_is_tuned_without_a_new_firmware(what: str, tmp_path: Path) -> 
     assert (first.schedule.rows[:, :states] == now.schedule.rows[:, :states]).all()
 
 
-def test_weights_far_away_get_formats_of_their_own(tmp_path: Path) -> None:
+def test_weights_far_away_get_formats_of_their_own(folder: Path) -> None:
     weights = "[weights.controller]\nstate = { q = 5000, rho = 1, p = 0.1, v = 1 }\ninput = { rho_next = 1 }\n"
-    far = made(TEXT, weights, tmp_path)
-    assert far.digest != made(TEXT, "", tmp_path).digest
+    far = made(TEXT, weights, folder)
+    assert far.digest != made(TEXT, "", folder).digest
     assert far.pinned is None

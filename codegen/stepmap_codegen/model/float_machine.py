@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -51,6 +52,9 @@ class Magnitudes:
     seen: Sequence[Array]
 
 
+Bound: TypeAlias = tuple[Callable[..., Array], list[Array], Array]  # a rule, what it reads and what it writes
+
+
 class _Sequence:
     """A block in the form in which it is run thousands of times: what is given at once, then rules with their rows."""
 
@@ -63,6 +67,11 @@ class _Sequence:
         given = {*self.constants, *self.inputs}
         self.rules = [(float_rule(o.code), o.arguments, i) for i, o in numbered if i not in given]
         self.stores = [store.field for store in block.stores], [store.operation for store in block.stores]
+
+    def bind(self, values: Array) -> list[Bound]:
+        """Every rule with the rows of ``values`` that it reads and the one that it writes."""
+        rows = list(values)
+        return [(rule, [rows[a] for a in arguments], rows[row]) for rule, arguments, row in self.rules]
 
 
 class FloatMachine:
@@ -77,6 +86,7 @@ class FloatMachine:
         self.fields: Array = np.array(fields, dtype=dtype)
         self.chains = ChainMasks(program, self.fields.shape[1])
         self._sequences = [_Sequence(block) for block in program.blocks]
+        self._bound: dict[int, tuple[Array, list[Bound]]] = {}
         self._seen = [np.zeros((groups, len(block.operations))) for block in program.blocks]
         shape = (groups, len(program.fields))
         self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
@@ -100,18 +110,24 @@ class FloatMachine:
 
     def values(self, number: int) -> Array:
         """Every operation of a block (operations, runs), nothing stored."""
-        block, sequence = self.program.blocks[number], self._sequences[number]
-        values: Array = np.empty((len(block.operations), self.fields.shape[1]), dtype=self.dtype)
-        values[sequence.constants] = sequence.given
+        return self._values(number).copy()
+
+    def _values(self, number: int) -> Array:
+        """The same in an array that the block has for itself, until it is asked for again."""
+        sequence = self._sequences[number]
+        if number not in self._bound:
+            made: Array = np.empty((len(self.program.blocks[number].operations), self.fields.shape[1]), self.dtype)
+            made[sequence.constants] = sequence.given
+            self._bound[number] = made, sequence.bind(made)
+        values, bound = self._bound[number]
         values[sequence.inputs] = self.fields[sequence.fields]
-        rows = list(values)
-        for rule, arguments, row in sequence.rules:
-            rule(*[rows[a] for a in arguments], out=rows[row])
+        for rule, read, written in bound:
+            rule(*read, out=written)
         return values
 
     def run(self, number: int, where: Flags | None = None) -> Flags:
         """Runs a block in the given runs; returns in which its guard held."""
-        block, values = self.program.blocks[number], self.values(number)
+        block, values = self.program.blocks[number], self._values(number)
         begun = self.chains.begun(number, where)
         held = begun.copy()
         if block.guard:

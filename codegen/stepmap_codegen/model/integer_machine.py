@@ -37,8 +37,11 @@ class IntegerMachine:
 
     def run(self, number: int, where: Flags | None = None) -> Flags:
         """Runs a block in the given runs; returns in which its guard held."""
+        return self.store(number, *self.values(number), where)
+
+    def store(self, number: int, values: Sequence[Ints], over: Sequence[Flags], where: Flags | None = None) -> Flags:
+        """The same with what ``values`` found."""
         block, formats = self.program.blocks[number], self.formats.blocks[number]
-        values, over = self.values(number)
         runs = self.fields.shape[1]
         held = self.chains.begun(number, where)
         lost = np.zeros(runs, dtype=np.int64)

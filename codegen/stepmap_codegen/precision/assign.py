@@ -169,7 +169,7 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
         bits = formats.blocks[number].operations
         values, over = integer.values(number)
         begun = integer.chains.begun(number)
-        held, ideal = integer.run(number), exact.values(number)
+        held, ideal = integer.store(number, values, over), exact.values(number)
         worst = np.zeros(len(bits))
         for i in range(len(bits)):
             counted = begun if block.guard is None or i <= block.guard.after else held
