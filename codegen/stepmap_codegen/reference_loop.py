@@ -40,6 +40,7 @@ class ReferenceLoop:
         ]
         self.follower = self._follower(controller)
         self.tick = 0
+        self.modes: list[int] = []  # of gaps, raw values, with the last estimate
 
     def step(
         self,
@@ -69,6 +70,7 @@ class ReferenceLoop:
             ):
                 machine.run(number)
         estimate = [machine.fields[i] for i in self.states]
+        self.modes = [machine.fields[i] for i in self.program.of(Role.MODE)]
         hold = hold and not running
         if running:
             self._state_feedback(self._row(follow, set_point, lost))

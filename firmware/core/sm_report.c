@@ -24,6 +24,10 @@ _Static_assert(MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN ==
                    MAVLINK_MSG_SET_POINT_FIELD_VALUES_LEN == STEPMAP_STREAM_LIMIT_SET_POINTS &&
                    MAVLINK_MSG_SET_POINT_STATUS_FIELD_VALUE_LEN == STEPMAP_STREAM_LIMIT_SET_POINTS,
                "the dialect's arrays are as long as its limits");
+#ifdef SM_NMODE
+_Static_assert(SM_NX + SM_NZ + SM_AXES + SM_NMODE <= MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN,
+               "telemetry cannot carry the modes of gaps");
+#endif
 _Static_assert(STEPMAP_LIMIT_CHANNELS <= 16, "channels are bits of 16");
 _Static_assert(MAVLINK_MSG_HEARTBEAT_FIELD_BOARD_ID_LEN == PORT_BOARD_ID, "heartbeats carry the whole id");
 
@@ -114,6 +118,11 @@ mavlink_telemetry_t sm_report_telemetry(const sm_loop *l, uint32_t wait_us) {
   for (unsigned i = 0; i < SM_AXES; i++) {
     m.words[SM_NX + SM_NZ + i] = sm_numbers_to_wire(k->applied[i]);
   }
+#ifdef SM_NMODE
+  for (unsigned i = 0; i < SM_NMODE; i++) {
+    m.words[SM_NX + SM_NZ + SM_AXES + i] = sm_numbers_to_wire(k->controller.mode[i]);
+  }
+#endif
   return m;
 }
 

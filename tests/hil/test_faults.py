@@ -17,6 +17,8 @@ from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from tests.hil.rigs import FAULTS, FILES, quiet, rig
 
+STRUCK = FAULTS.parent / "strings" / "blow.toml"  # for a job with a string
+
 ENDING = {"cut", "encoder", "lost_measurements", "occluded", "reset", "stuck", "unplugged", "wrong_object"}
 TELEMETRY_LOST = {"cut", "cut_short", "goes_on", "noisy_line"}
 
@@ -43,7 +45,8 @@ def test_reaction_on_the_emulated_chip(name: str) -> None:
 
 
 def test_all_kinds_are_tried_out() -> None:
-    assert {fault.kind for name in FILES for fault in read_faults(FAULTS / f"{name}.toml")} == set(KINDS)
+    files = [*(FAULTS / f"{name}.toml" for name in FILES), STRUCK]
+    assert {fault.kind for file in files for fault in read_faults(file)} == set(KINDS)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

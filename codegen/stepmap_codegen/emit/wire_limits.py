@@ -16,6 +16,7 @@ XML = (
     PACKAGE.parents[1] / "firmware" / "dialect" / "stepmap.xml",
 )  # installed, checkout
 ENUM = "STEPMAP_LIMIT"
+MODE_WORDS = 2  # of a gap: whether it is closed, and the sum of its test
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ def require(system: System) -> None:
         "measured values": (len(system.sensor_channels), most.channels, "the channels of its sensors"),
         "commands": (commands(system), most.commands, "one per force and one per kinematic coordinate"),
     }
+    words = most.states + most.channels + most.commands
+    if system.gap_names:
+        every = sum(count for count, _, _ in there.values()) + MODE_WORDS * len(system.gap_names)
+        there["values in all"] = (every, words, f"with {MODE_WORDS} per gap")
     wrong = [
         f"{count} {name} ({what}), and messages carry {limit}"
         for name, (count, limit, what) in there.items()

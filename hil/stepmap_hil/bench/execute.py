@@ -135,5 +135,6 @@ def _open(setup: Setup, board: Board, plant: Plant, sensor: Sensor, listener: Ru
     if setup.faults or listener.injects_faults:
         channels = SignalCodec.parse(setup.controller.description()).names("measurement")
         faulty = port = FaultyPort(port)
-        injector = Injector(setup.faults, channels, len(plant.motors), faulty, setup.seed, listener.requested_faults)
+        asked, gaps = listener.requested_faults, plant.system.gap_names
+        injector = Injector(setup.faults, channels, len(plant.motors), faulty, setup.seed, asked, gaps)
     return Opened(Link(port, setup.key, board_id=setup.rig.board_id), plant, sensor, board, injector)

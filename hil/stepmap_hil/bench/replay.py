@@ -80,6 +80,7 @@ def _same(row: Row, message: Message) -> bool:
     return (
         list(message.estimate[: len(row.estimate)]) == row.estimate
         and list(message.command[: len(row.command)]) == row.command
+        and list(message.modes[: len(row.modes)]) == row.modes
         and (message.tick, message.taken, message.state) == (row.tick, row.taken, row.state)
     )
 
@@ -87,7 +88,7 @@ def _same(row: Row, message: Message) -> bool:
 def _difference(row: Row, message: Message | None) -> str:
     if message is None:
         return f"tick {row.tick} at {row.time:.3f} s: the board did not report it"
-    for name in ("estimate", "command"):
+    for name in ("estimate", "command", "modes"):
         then = getattr(row, name)
         now = list(getattr(message, name)[: len(then)])
         if then != now:

@@ -213,6 +213,8 @@ class Bench(RunSequencer):
             self._measure(running)
             left -= self.clock.pass_cycles(self.motors, left, serve_frames)
             self._receive(running)
+        for event in self.plant.take_events():
+            self.log.gap(event)
         ticked = len(self.run.rows) > before
         self.silent_ticks = 0 if ticked else self.silent_ticks + 1
         return self.last if ticked else None

@@ -29,6 +29,7 @@ class Injector:
     port: FaultyPort
     seed: int = 1
     asked: Callable[[], Sequence[Fault]] = tuple
+    gaps: Sequence[str] = ()  # of the plant
     faults: list[Fault] = field(init=False, default_factory=list)
     left: dict[int, float] = field(init=False, default_factory=dict)
     hits: dict[int, int] = field(init=False, default_factory=dict)
@@ -43,7 +44,7 @@ class Injector:
 
     def add(self, fault: Fault) -> None:
         """Adds a fault, at any time of the run."""
-        require_known([fault], self.channels, self.axes)
+        require_known([fault], self.channels, self.axes, self.gaps)
         k = len(self.faults)
         self.faults.append(fault)
         self.left[k] = fault.count
@@ -66,9 +67,11 @@ class Injector:
         stuck = {self.faults[k].axis for k in self.active if self.faults[k].kind == "stuck"}
         for axis, motor in enumerate(plant.motors):
             motor.stuck = axis in stuck
+        for fault in (self.faults[k] for k in self._taking("blow")):
+            plant.strike(fault.amount)
         begun = [self.faults[k] for k in self.active if k not in before]
         for k in self.active:
-            self.hits[k] += self.faults[k].kind not in SEEN
+            self.hits[k] += self.faults[k].kind not in (*SEEN, "blow")
             if self.faults[k].kind == "reset":
                 self.left[k] = 0
         return begun

@@ -20,7 +20,7 @@ LINE = ("dropped", "overtaken", "duplicated", "corrupted")
 """Happen to frames on the serial line."""
 UPLOADS = ("wrong_schedule", "brown_out")
 """Happen before the run, while the schedule is uploaded."""
-KINDS = (*LINE, "delayed", "jump", "occluded", "cut", "reset", "stuck", "encoder", "unplugged", *UPLOADS)
+KINDS = (*LINE, "delayed", "jump", "occluded", "cut", "reset", "stuck", "encoder", "unplugged", "blow", *UPLOADS)
 FRAMES = {
     "measurement": ("MEASUREMENT",),
     "telemetry": ("TELEMETRY",),
@@ -31,8 +31,9 @@ REASONS = [*(reason.name.lower() for reason in Reason), "model"]
 STATES = ("running", "stopped", "fault", "idle", "refused")
 KEYS = ("kind", "at", "for", "count", "value", "frames", "channels", "axis", "expect")
 STOP = 0.25  # s without a measurement until the robot stands (docs/supervisor.md)
-LARGEST = {"jump": 100.0, "encoder": 1e9}  # m, counts
-VALUES = {"jump": 0.3, "delayed": 0.01, "encoder": 20000.0, "brown_out": 0.5}  # m, s, counts, part of the schedule
+LARGEST = {"jump": 100.0, "encoder": 1e9, "blow": 5.0}  # m, counts, m/s
+VALUES = {"jump": 0.3, "delayed": 0.01, "encoder": 20000.0, "brown_out": 0.5, "blow": 1.3}
+"""m, s, counts, part of the schedule, m/s"""
 
 
 @dataclass(frozen=True)
@@ -74,18 +75,22 @@ class Fault:
 
 
 def read_faults(
-    file: Path, channels: Sequence[str] | None = None, axes: Sequence[str] | None = None
+    file: Path,
+    channels: Sequence[str] | None = None,
+    axes: Sequence[str] | None = None,
+    gaps: Sequence[str] | None = None,
 ) -> tuple[Fault, ...]:
     """The faults of a file in the order of their time; raises JobError with the line of what is wrong.
 
-    With the ``channels`` of a job and its ``axes``, coordinates with motors: also where a fault is about others.
+    With the ``channels`` of a job, its ``axes``, coordinates with motors, and its ``gaps``: also where a fault is about
+    others.
     """
     root = read(file)
     root.only(("fault",))
     tables = root.tables("fault")
     found = [_fault(table, axes) for table in tables]
     for table, fault in zip(tables, found, strict=True):
-        for key, problem, hint in _unknown(fault, channels, None if axes is None else len(axes)):
+        for key, problem, hint in _unknown(fault, channels, None if axes is None else len(axes), gaps):
             raise table.error(problem, key, hint=hint)
     if not found:
         raise root.error("has no [[fault]]", hint="docs/bench.md#faults has one to copy.")
@@ -104,7 +109,7 @@ def _fault(table: Table, axes: Sequence[str] | None) -> Fault:
         count = table.whole("count")
         if count < 1:
             raise table.error(f"must be at least 1, got {count:g}", "count")
-    elif "for" not in table and kind in (*LINE, "delayed", "jump", "occluded"):
+    elif "for" not in table and kind in (*LINE, "delayed", "jump", "occluded", "blow"):
         count = 1
     if kind == "cut" and "for" not in table:
         raise table.error("'for' is missing", hint="Give the seconds until the link is back.")
@@ -115,6 +120,8 @@ def _fault(table: Table, axes: Sequence[str] | None) -> Fault:
         raise table.error(f"must be a delay above 0 and at most 1 s, got {value:g}", "value")
     if kind in LARGEST and value is not None and not abs(value) <= LARGEST[kind]:
         raise table.error(f"must be within ±{LARGEST[kind]:g} for {kind}, got {value:g}", "value")
+    if kind == "blow" and value is not None and not value > 0:
+        raise table.error(f"must be a speed above 0 m/s, got {value:g}", "value")
     channels = table.entries.get("channels", [])
     if not isinstance(channels, list) or not all(isinstance(name, str) for name in channels):
         raise table.error("expected a list of names of channels", "channels")
@@ -232,14 +239,16 @@ class FaultVerdict:
         return {name: value for name, value in asdict(self).items() if name != "by_hand" or value}
 
 
-def require_known(faults: Sequence[Fault], channels: Sequence[str], axes: int) -> None:
-    """Raises where a fault names a channel or an axis that the job does not have."""
+def require_known(faults: Sequence[Fault], channels: Sequence[str], axes: int, gaps: Sequence[str] = ()) -> None:
+    """Raises where a fault names a channel or an axis that the job does not have, or strikes what cannot go slack."""
     for fault in faults:
-        for _, problem, hint in _unknown(fault, channels, axes):
+        for _, problem, hint in _unknown(fault, channels, axes, gaps):
             raise ModelError(f"faults: {problem}", hint=hint)
 
 
-def _unknown(fault: Fault, channels: Sequence[str] | None, axes: int | None) -> Iterator[tuple[str, str, str]]:
+def _unknown(
+    fault: Fault, channels: Sequence[str] | None, axes: int | None, gaps: Sequence[str] | None
+) -> Iterator[tuple[str, str, str]]:
     """What a fault names and the job does not have: the key, what is wrong, and what to do."""
     for name in fault.channels if channels is not None else ():
         if channels is not None and name not in channels:
@@ -247,3 +256,5 @@ def _unknown(fault: Fault, channels: Sequence[str] | None, axes: int | None) -> 
     if axes is not None and fault.kind in MOTORS and not 0 <= fault.axis < axes:
         hint = f"Name an axis by its coordinate, or by its number, 0 to {axes - 1}." if axes else ""
         yield "axis", f"there is no axis {fault.axis}; this job has {axes} with motors", hint
+    if gaps is not None and fault.kind == "blow" and not gaps:
+        yield "kind", "there is no string or contact to open with a blow", "Give the system one with b.string."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,12 @@ from stepmap.errors import ConvergenceError, ModelError
 from stepmap.jobs import Job
 from stepmap.jobs.system import source_of
 from stepmap.mechanics.sensors import CoordinateSensor
+from stepmap.steps.protocol import Event
 from stepmap_codegen.emit.encoders import Encoder
 from stepmap_codegen.emit.motors import Axis
 from stepmap_hil.plant.motors import Motor, MotorErrors, wrapped
+
+TOUCH = 1e-9  # of h: a gap so far from closed is closed
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Plant:
         self._dt = 0.001
         self.time = 0.0
         self.enabled = False
+        self._events: list[Event] = []
+        self._closed = self._touching()
 
     def _step(self, dt: float) -> sm.VariationalStep:
         key = round(dt, 9)
@@ -138,10 +143,43 @@ class Plant:
             loads = [motor.advance(e, dt) for motor, e in zip(self.motors, given[self.nf :], strict=False)]
             u = np.concatenate([np.array(forces, dtype=float), np.array(loads) + self.offsets])
             try:
-                self.x = step.step(self.x, u).x
+                moved = step.step(self.x, u)
             except ConvergenceError as error:
                 raise ModelError(f"the plant cannot go on at {self.time:.3f} s: {error}") from error
+            self.x = moved.x
+            self._note(moved.events, moved.modes)
             self.time += dt
+
+    def _touching(self) -> set[str]:
+        """Gaps that are closed."""
+        h = self.system.residuals(self.coordinates)
+        names = self.system.constraint_names
+        return {name for name in self.system.gap_names if h[names.index(name)] >= -TOUCH}
+
+    def _note(self, events: Sequence[Event], modes: Collection[str]) -> None:
+        """Keeps the events of a step; one that a blow has opened was open when the step began, and is added."""
+        for event in events:
+            if (event.kind == "release") == (event.name in self._closed):
+                self._events.append(event._replace(time=self.time + event.time))
+                self._closed ^= {event.name}
+        for name in sorted(self._closed ^ set(modes)):
+            kind = "release" if name in self._closed else "impact"
+            self._events.append(Event(self.time, 0, name, kind))
+        self._closed = set(modes)
+
+    def take_events(self) -> list[Event]:
+        """Gaps that have opened and closed since they were taken last, with times of the plant."""
+        events, self._events = self._events, []
+        return events
+
+    def strike(self, speed: float) -> None:
+        """A blow that would open the first gap at that speed [m/s]: an impulse against its force."""
+        step, system, pose = self._step(self._dt), self.system, self.coordinates
+        gap = system.constraint_names.index(system.gap_names[0])
+        slope = system.residuals_slope(pose)[gap, : self.nd]
+        velocity = np.zeros(self.nd + self.nk)
+        velocity[: self.nd] = np.linalg.solve(system.mass_matrix(pose)[: self.nd, : self.nd], slope)
+        self.x[step.layout["p"]] -= speed / system.gap_velocities(pose, velocity)[gap] * slope
 
     def _convert(self, step: sm.VariationalStep) -> None:
         """The same motion in the state of another step: pose and velocity stay.

@@ -19,7 +19,7 @@ from stepmap_hil.wire import dialect
 
 
 def bit_exact(controller: Controller, run: Run) -> bool | None:
-    """Whether the board's estimates and commands are the integer model's; None where ticks are missing."""
+    """Whether the board's estimates, commands and modes are the integer model's; None where ticks are missing."""
     if controller.formats is None or not run.rows:
         return None
     reference_loop, last = ReferenceLoop(controller), None
@@ -40,7 +40,8 @@ def bit_exact(controller: Controller, run: Run) -> bool | None:
             set_point=None if told is None else run.set_points.get(told.sequence),
             lost=told is not None and told.state == holding,
         )
-        if (row.estimate, row.command, row.taken) != made or not _followed(reference_loop, told):
+        known = (row.estimate, row.command, row.taken) == made and row.modes == reference_loop.modes
+        if not known or not _followed(reference_loop, told):
             return False
         last = row
     return True
@@ -121,10 +122,18 @@ def summarize(
         "faults": _board_faults(run),
         "injected_faults": sum(not result.seen.startswith(NEVER) for result in run.results),
         "fault_results": [result.document() for result in run.results],
+        **({"gap_events": gap_events(run)} if controller.plant.step.system.gap_names else {}),
         "bit_exact_with_host": bit_exact(controller, run),
         "digest": run.digest(),
     }
     return {**made, **{name: value for name, value in more.items() if name not in made}}  # what was computed stays
+
+
+def gap_events(run: Run) -> list[dict[str, Any]]:
+    """Gaps of the plant that opened and closed, with times since the command to run."""
+    begin = next((row.time for row in run.rows if row.running), 0.0)
+    entries = ("name", "kind", "impulse", "energy")
+    return [{"time": e.time - begin, **{name: getattr(e, name) for name in entries}} for e in run.gaps]
 
 
 def _distances(controller: Controller, s: Series) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.jobs import Job
+from stepmap.steps.protocol import Event
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import FaultVerdict
 from stepmap_hil.runs.followed import Followed, references
@@ -52,6 +53,7 @@ class Row:
     faults: int
     sequence: int
     stamp_us: int
+    modes: list[int] = field(default_factory=list)  # raw values, of a controller with gaps
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Run:
     plant: str = "simulated"
     rows: list[Row] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
+    gaps: list[Event] = field(default_factory=list)  # of the plant: opened and closed
     results: list[FaultVerdict] = field(default_factory=list)
     misses: int = 0
     ended: str = ""
@@ -96,9 +99,13 @@ class Run:
             content = asdict(row)
             for name in ("latency_ms", "jitter_ms"):
                 del content[name]
+            if not row.modes:
+                del content["modes"]
             total.update(json.dumps(content).encode())
         for told in self.followed.values():
             total.update(json.dumps(asdict(told)).encode())
+        for event in self.gaps:
+            total.update(json.dumps(event).encode())
         rest = [self.events, [result.document() for result in self.results], self.ended]
         total.update(json.dumps(rest).encode())
         return total.hexdigest()
@@ -160,7 +167,9 @@ class RunLog:
             faults=message.faults,
             sequence=message.sequence,
             stamp_us=message.stamp_us if self.run.lockstep else 0,
+            modes=list(message.modes[: len(self.codec.fields.get("mode", []))]),
         )
+        self._modes(row)
         self.run.rows.append(row)
         self.listener.on_tick(row, message)
         if self.recorder is not None:
@@ -188,6 +197,24 @@ class RunLog:
         self.listener.on_event(time, text)
         if self.recorder is not None:
             self.recorder.write("/event", time, at=time, text=text)
+
+    def _modes(self, row: Row) -> None:
+        """Records which gaps the board's filter takes for closed, and logs where it changes its mind."""
+        last = self.run.rows[-1].modes if self.run.rows else []
+        now, before = self.codec.closed(row.modes), self.codec.closed(last)
+        for name, closed in now.items():
+            if closed != before.get(name, True):
+                self.event(row.time, f"the filter takes {name} for {'closed' if closed else 'open'}")
+        if self.recorder is not None and now:
+            self.recorder.write("/mode", row.time, **now)
+
+    def gap(self, event: Event) -> None:
+        """Logs that a string or a contact of the plant has opened or closed."""
+        self.run.gaps.append(event)
+        lost = f" with {event.impulse:.3g} N s, {event.energy:.3g} J lost"
+        self.event(event.time, f"{event.name} {'opens' if event.kind == 'release' else f'closes{lost}'}")
+        if self.recorder is not None:
+            self.recorder.write("/gap", event.time, **event._asdict())
 
     def sent(self, time: float, sent: Sent) -> None:
         """Records a message to the board, so that it can be sent again (``stepmap replay``)."""

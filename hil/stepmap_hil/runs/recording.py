@@ -88,6 +88,7 @@ def _recorded_run(recording: Recording, path: Path, code: bytes | None) -> Recor
     closed = Run(about.job, about.board, about.mode, about.plant, recorded.rows(recording.of("/tick"), *sizes))
     closed.board_id = recorded.board_id(recording.about.get("board", {}).get("id", ""))
     closed.events = [recorded.event(entry) for entry in recording.of("/event")]
+    closed.gaps = [recorded.gap(entry, job.system.gap_names) for entry in recording.of("/gap")]
     end = recording.about.get("end")
     closed.ended = (
         recorded.reason(recording.about.get("aborted", {}).get("why", "the recording ends here"))

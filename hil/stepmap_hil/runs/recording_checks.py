@@ -14,6 +14,7 @@ from typing import Any
 
 from stepmap.errors import DamagedError
 from stepmap.optimal.goals.verdict import Finding, Verdict
+from stepmap.steps.protocol import Event
 from stepmap.text import printable
 from stepmap_codegen import boards
 from stepmap_hil.faults.spec import FaultVerdict
@@ -98,6 +99,7 @@ def rows(entries: Sequence[Entry], codec: SignalCodec, coordinates: int) -> list
         "command": (nu,),
         "truth": (nz,),
         "coordinates": (coordinates, nx),
+        "modes": (len(codec.fields.get("mode", ())),),
     }
     return [_row(entry.content, counts) for entry in entries]
 
@@ -105,7 +107,7 @@ def rows(entries: Sequence[Entry], codec: SignalCodec, coordinates: int) -> list
 def _row(content: Mapping[str, Any], counts: Mapping[str, tuple[int, ...]]) -> Row:
     given: dict[str, Any] = {}
     for field in fields(Row):
-        value = content[field.name]
+        value = content.get("modes", []) if field.name == "modes" else content[field.name]  # older ones have none
         given[field.name] = READERS[str(field.type)](value, field.name)
         if field.name in counts and len(value) not in counts[field.name]:
             raise DamagedError(f"a tick has {len(value)} of {field.name}, not {counts[field.name][-1]}")
@@ -162,6 +164,19 @@ READERS: dict[str, Any] = {
 
 def event(entry: Entry) -> tuple[float, str]:
     return _number(entry.content["at"], "the time of an event"), _text(entry.content["text"], "an event")
+
+
+def gap(entry: Entry, names: Sequence[str]) -> Event:
+    """A gap of the plant that opened or closed."""
+    given = entry.content
+    return Event(
+        time=_number(given["time"], "the time of an event"),
+        step=_whole(given["step"], "step", *COUNT),
+        name=_among(given, "name", names),
+        kind=_among(given, "kind", ("impact", "release")),
+        impulse=_number(given["impulse"], "an impulse"),
+        energy=_number(given["energy"], "an energy"),
+    )
 
 
 def sent(entry: Entry, codec: SignalCodec) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.frames import Frame
+from stepmap.mechanics.gaps import String
 from stepmap.mechanics.gravity import gravity, upward
 from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.sensors import CoordinateSensor, Marker
@@ -133,7 +134,8 @@ def _slides(frame: Frame) -> list[Coordinate]:
 
 
 def _coordinate(system: System, coordinate: Coordinate, balls: Sequence[int], box: int | None) -> Reader | None:
-    """A coordinate that displaces the box, or is the length of a string between a ball and the box."""
+    """A coordinate that displaces the box, or is the length of a string between a ball and the box that is always taut:
+    of one that goes slack only the winch knows it."""
     if box is None:
         return None
     if coordinate in _slides(system.frames[box]):
@@ -142,12 +144,16 @@ def _coordinate(system: System, coordinate: Coordinate, balls: Sequence[int], bo
         axis = int(np.argmax(np.abs(one - zero)))
         return lambda _, robot: float(robot[axis] - zero[axis])
     for c in system.constraints:
-        if isinstance(c, Distance) and c.length is coordinate and box in (c.a.index, c.b.index):
+        if isinstance(c, Distance) and not isinstance(c, String) and c.length is coordinate and box in _ends(c):
             other = c.a.index if c.b.index == box else c.b.index
             if other in balls:
                 k = balls.index(other)
                 return lambda at, robot: float(np.linalg.norm(robot - at[k]))
     return None
+
+
+def _ends(c: Distance) -> tuple[int, int]:
+    return c.a.index, c.b.index
 
 
 def _along(ball: int, axis: int) -> Reader:

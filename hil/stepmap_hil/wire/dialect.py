@@ -42,7 +42,7 @@ PARTS = {
 class Message:
     """A message and who sent it. Fields are read as attributes: numbers, tuples of numbers, bytes, or text.
 
-    Of TELEMETRY also `estimate`, `innovation` and `command`, which its words are.
+    Of TELEMETRY also `estimate`, `innovation`, `command` and, whatever is behind them, `modes`: its words.
     """
 
     name: str
@@ -56,20 +56,20 @@ class Message:
         fields, name = self.__dict__.get("fields", {}), self.__dict__.get("name", "message")
         if field in fields:
             return fields[field]
-        if name == "TELEMETRY" and field in PARTS:
+        if name == "TELEMETRY" and field in (*PARTS, "modes"):
             return _part(fields, field)
         raise AttributeError(f"{name} has no field {field}")
 
 
 def _part(telemetry: Mapping[str, Any], name: str) -> tuple[int, ...]:
     """Some words of a tick: they are sent one behind the other."""
-    begin = 0
+    begin, words = 0, tuple(telemetry.get("words", ()))
     for part, count in PARTS.items():
         end = begin + telemetry.get(count, 0)
         if part == name:
-            break
+            return words[begin:end]
         begin = end
-    return tuple(telemetry.get("words", ())[begin:end])
+    return words[begin:]
 
 
 @functools.cache

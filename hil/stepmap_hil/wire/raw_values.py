@@ -14,6 +14,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 
 FORMAT = "stepmap-controller-1"
+CLOSED = "mode_"  # begin the names of fields that are 1 where a gap is closed
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ class SignalCodec:
 
     def names(self, role: str) -> list[str]:
         return [field["label"] for field in self.fields.get(role, [])]
+
+    def closed(self, modes: Sequence[int]) -> dict[str, bool]:
+        """Which gaps a filter takes for closed, by name; empty for a controller without gaps, or without values."""
+        if not modes:
+            return {}
+        found = zip(self.fields["mode"], self.decode("mode", modes), strict=True)
+        return {one["name"].removeprefix(CLOSED): bool(v > 0.5) for one, v in found if one["name"].startswith(CLOSED)}
 
     def encode(self, role: str, values: Array | Sequence[float]) -> list[int]:
         """Raw values of numbers; those too large for their format saturate."""

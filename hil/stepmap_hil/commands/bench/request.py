@@ -84,7 +84,8 @@ def read(request: Request) -> Task:
         runs.require_writable(request.runs, "--runs")
     channels = [name for name, _ in job.system.sensor_channels]
     axes = [c.name for c in job.system.kinematic]
-    faults = read_faults(request.faults, channels, axes) if request.faults is not None else ()
+    gaps = job.system.gap_names
+    faults = read_faults(request.faults, channels, axes, gaps) if request.faults is not None else ()
     rig = read_rig(request.rig, calibrated=not own) if request.rig is not None else RigFile()
     if rig.real and not own:
         live.require(rig, job)
