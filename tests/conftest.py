@@ -42,6 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.workerinput["workercount"],
             lambda item: item.path.relative_to(Path(__file__).parent).as_posix(),
             is_alone,
+            lambda item: item.get_closest_marker("prepares") is not None,
         )
 
 

@@ -34,16 +34,24 @@ SLOW = (
 T = TypeVar("T")
 
 
-SHORT = 40
-"""So many tests, of those that are named last, come before the slow ones of a process: until all have begun."""
+SHORT = 120
+"""So many tests, of those that are named last, come before the slow ones of a process: until all have begun, and what
+tests of real time need is made."""
 
 
-def dealt(items: Sequence[T], workers: int, module: Callable[[T], str], alone: Callable[[T], bool]) -> list[T]:
+def dealt(
+    items: Sequence[T],
+    workers: int,
+    module: Callable[[T], str],
+    alone: Callable[[T], bool],
+    prepares: Callable[[T], bool] = lambda item: False,
+) -> list[T]:
     """All items, so that each of `workers` equal parts begins with its share of the slow modules.
 
     ``--dist worksteal`` gives every process one part, and takes from the end of one for a process that has none left.
     Modules stay together, as their fixtures are made once per process. Tests that are to be ``alone`` begin the last
-    part, one after the other, while the other parts begin with short ones: nobody waits long for anybody then.
+    part, one after the other, while the other parts begin with short ones: nobody waits long for anybody then. Before
+    them come those that make what they need, for which the others need not wait.
     """
     modules: dict[str, list[T]] = {}
     for item in items:
@@ -52,8 +60,10 @@ def dealt(items: Sequence[T], workers: int, module: Callable[[T], str], alone: C
     slow = [modules[name] for name in SLOW if name in modules.keys() - waiting]
     rest = [group for name, group in modules.items() if name not in waiting and group not in slow]
     others: list[T] = list(chain(*rest))
-    begun = [item for name in waiting for item in modules[name] if alone(item)]
-    begun += [item for name in reversed(waiting) for item in modules[name] if not alone(item)]
+    waited = [item for name in waiting for item in modules[name]]
+    begun = [item for item in waited if prepares(item) and not alone(item)]
+    begun += [item for item in waited if alone(item)]
+    begun += [i for name in reversed(waiting) for i in modules[name] if not alone(i) and not prepares(i)]
     made: list[T] = []
     for number in range(workers):
         size = (len(items) - len(made)) // (workers - number)

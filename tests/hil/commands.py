@@ -144,11 +144,11 @@ def run(words: list[str]) -> tuple[int, str, str]:
     return ended
 
 
-def call(words: list[str]) -> tuple[int, str, str]:
+def call(words: list[str], folder: Path = ROOT) -> tuple[int, str, str]:
     """The same within this process, which has everything imported: for what does not end by a signal or a limit."""
     assert words[:3] == STEPMAP
     mark = uuid.uuid4().hex
-    with pytest.MonkeyPatch.context() as patch, chdir(ROOT):
+    with pytest.MonkeyPatch.context() as patch, chdir(folder):
         for name in DRAWING:
             patch.setattr(name, lambda *_: {})
         patch.setenv(MARK, mark)

@@ -96,6 +96,7 @@ def test_real_time_is_held() -> None:
     assert summary["bit_exact_with_host"] is not False
 
 
+@pytest.mark.prepares
 def test_a_watcher_can_stop_a_run() -> None:
     rows: list[Row] = []
 

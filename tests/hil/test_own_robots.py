@@ -33,6 +33,7 @@ ARMED = dialect.value("STEPMAP_STATE_ARMED")
 def _installed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROBOTS)
+        patch.setattr("stepmap.jobs.optimize.draw", lambda *_: {})  # nobody looks at pictures of the optimum
         yield
 
 
@@ -58,7 +59,6 @@ def bits(run: Run) -> list[tuple[list[int], list[int], int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Attempting to set identical low and high xlims")  # pictures of the optimum
 @pytest.mark.parametrize("name", ["crane", "slung_load", "arm"])
 def test_native_and_emulated_boards_run_it_with_the_same_bits(name: str) -> None:
     """Three motors with positions, two forces, and three forces on a board that measures itself."""

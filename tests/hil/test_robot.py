@@ -25,7 +25,7 @@ from tests.processes import PATIENCE, heed_signals, wait_for
 from tests.realtime import real_time
 from tests.undrawn import STEPMAP
 
-TICKS = 150  # of a run to its end
+TICKS = 90  # of a run to its end
 MOVES = 150_000  # bytes of a recording whose robot has moved for some ticks
 pytestmark = pytest.mark.realtime  # all of them: the robot keeps time from the first to the last
 SHARE, PROCESSES = 0.35, 1  # what a run needs beside the robot, which goes on while the probe runs

@@ -140,6 +140,7 @@ def test_limits_are_those_of_the_board(setup: Setup) -> None:
     assert reference[PLAN:, :2] == pytest.approx(followed[: len(reference) - PLAN], abs=1e-6)
 
 
+@pytest.mark.prepares
 def test_it_stays_where_it_is_when_set_points_stop(setup: Setup) -> None:
     """Half a second later, and goes on when they come back."""
     far, silent = np.array([0.4, 0.3]), (0.2, 1.7)

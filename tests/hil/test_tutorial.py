@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.hil.commands import call
 from tests.pages import NUMBER, ROOT, code_lines, consoles, excerpts, files, near
 from tests.processes import PATIENCE
 from tests.undrawn import STEPMAP
@@ -33,13 +33,14 @@ class Workplace:
     def run(self, command: str) -> str:
         words = shlex.split(command)
         if words[0] == "stepmap":
-            words = [*STEPMAP, *words[1:]]
-        elif words[0] == "python":
+            code, printed, complaints = call([*STEPMAP, *words[1:]], self.folder)
+            assert code == 0, f"$ {command}\n{printed}{complaints}"
+            return printed
+        if words[0] == "python":
             words[0] = sys.executable
         done = subprocess.run(
             words,
             cwd=self.folder,
-            env={**os.environ, "COLUMNS": "300"},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -67,7 +68,8 @@ def shows(line: str, printed: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason="needs the tools of an STM32")
-def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
+def test_the_tutorial_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     place = Workplace(tmp_path)
     for name, content in files(PAGE).items():
         (tmp_path / name).write_text(content)

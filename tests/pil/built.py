@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from stepmap import jobs
 from stepmap.jobs import Job, Stage
 from stepmap.jobs import optimize as optimum
@@ -51,7 +53,9 @@ def solution() -> tuple[Trajectory, Controller, Stage]:
     with alone():
         solved = optimum.stage(job(), OUT)
         if not solved.unchanged():
-            optimum.write(solved, job(), job().solve().require(), 0.0)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(optimum, "draw", lambda *_: {})  # nobody looks at pictures
+                optimum.write(solved, job(), job().solve().require(), 0.0)
         plan = optimum.result(solved, job())
         choices = generation.read_choices(JOB)
         stage = generation.stage(job(), solved, choices, OUT)

@@ -511,7 +511,8 @@ def test_a_precision_that_cannot_be_had(job: Path) -> None:
 
 
 def test_a_board_that_is_too_small(job: Path) -> None:
-    job.write_text(JOB.replace("dt = 0.05\nsteps = 40", "dt = 0.01\nsteps = 1200"))
+    long = JOB.replace("dt = 0.05\nsteps = 40", "dt = 0.01\nsteps = 1200")
+    job.write_text(f"{long}[codegen]\ntuning = 1\n")  # without runs for weights that are tuned later
     result = generate(job, "--board", "stm32f100")
     assert result.exit_code == 1
     assert "suspended_mass does not fit stm32f100\ncause: It needs about 1" in result.stderr

@@ -44,6 +44,12 @@ def test_every_part_begins_with_its_share_of_the_slow_ones() -> None:
     assert second[3] == f"{SLOW[1]}::a"
 
 
+def test_what_they_need_is_made_before_them() -> None:
+    made = dealt(ITEMS, 2, module, is_alone, lambda item: item == "unit/test_time.py::a")
+    assert sorted(made) == sorted(ITEMS)
+    assert [name.split("::")[1] for name in made[len(ITEMS) // 2 :][:3]] == ["a", "clock", "other clock"]
+
+
 def test_without_any_that_are_alone_the_slow_ones_begin() -> None:
     made = dealt([item for item in ITEMS if not is_alone(item)], 2, module, is_alone)
     assert made[0] == f"{SLOW[0]}::a"
