@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-first-frame bench-mechanisms bench-swingups bench-versions flood soak lock clean
+.PHONY: help setup system demo test check bench bench-first-frame bench-mechanisms bench-strings bench-swingups bench-versions flood soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench-first-frame: setup ## from an empty folder to a mechanism that moves on th
 
 bench-mechanisms: setup ## run the nine mechanisms of examples/mechanisms on a process and an F405; fill docs/mechanisms.md
 	$(BIN)/python tests/bench/mechanisms.py --docs
+
+bench-strings: setup ## strike and drop the mass on a string, on emulated F405 and F100; what its filter makes of it, and costs
+	$(BIN)/python tests/bench/strings.py
 
 bench-swingups: setup ## swing up six mechanisms from 20 starts each within their limits, and with torque 10 % off
 	$(BIN)/python tests/bench/swingups.py

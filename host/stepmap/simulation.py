@@ -96,7 +96,7 @@ class Simulation:
         closes = [event.kind == "release" for event in events[1:]] + [bool(modes) and name in modes[-1]]
         first = events[0].kind == "impact" if events else not (modes and name in modes[-1])
         begin, found = (float(t[0]) if first else None), []
-        for event, closed in zip(events, closes, strict=True):
+        for event, closed in zip(events, closes, strict=False):
             if event.kind == "release":
                 begin = event.time
             elif closed and begin is not None:

@@ -12,6 +12,7 @@ from stepmap_codegen import FloatMachine, IntegerMachine, Role, decode, encode
 from stepmap_codegen.model.command_rates import CommandRates
 from stepmap_codegen.toolchain import TARGETS
 from tests.sil.controllers import on_a_string
+from tests.sil.string_costs import costs
 from tests.sil.ticks import build_ticks, compare, vectors
 from tests.strings import Jerk, blows, closed_loop, drops
 
@@ -76,3 +77,11 @@ def test_a_wire_s_filter_loses_it() -> None:
     runs = closed_loop(made, plan, blows(RUNS, 5), seed=1, ticks=TICKS, integers=False)
     assert runs.in_a_row > 10
     assert runs.error_after > 5 * runs.taut_error
+
+
+def test_a_tick_costs_little_more_than_a_wire_s(tmp_path: Path) -> None:
+    """A slack string needs no forces. The worst tick is an alarm that the step afterwards finds taut: 1.22."""
+    counted = costs(tmp_path)
+    assert counted.taut <= 1.15 * counted.wire
+    assert counted.slack <= 0.6 * counted.wire
+    assert counted.worst <= 1.23 * counted.wire

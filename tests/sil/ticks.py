@@ -48,6 +48,7 @@ class Ticks:
     fields: Ints
     taken: Ints  # mask of the measurements that were inside the gate
     overflows: Ints  # of the number format
+    count: Ints  # instructions where a chip counts them, else 0
 
 
 def build_ticks(made: Controller, target: Target, folder: Path, options: Sequence[str]) -> Built:
@@ -69,7 +70,7 @@ def in_c(made: Controller, built: Built, fields: Ints, valid: Ints, timeout: flo
     table = np.frombuffer(answers, "<i4").reshape(fields.shape[1], len(order) + 3).astype(np.int64)
     after = np.empty_like(fields)
     after[order] = table[:, : len(order)].T
-    return Ticks(after, table[:, -3], table[:, -2])
+    return Ticks(after, table[:, -3], table[:, -2], table[:, -1])
 
 
 def in_model(made: Controller, fields: Ints, valid: Ints) -> Ticks:
@@ -87,7 +88,7 @@ def in_model(made: Controller, fields: Ints, valid: Ints) -> Ticks:
             model.run(number, (valid & needed) == needed)
         else:
             model.run(number)
-    return Ticks(model.fields, taken, model.saturations)
+    return Ticks(model.fields, taken, model.saturations, np.zeros_like(taken))
 
 
 def compare(made: Controller, built: Built, fields: Ints, valid: Ints) -> Ticks:
