@@ -25,8 +25,8 @@ class ExtendedKalmanFilter:
     Q, P and gains live in the tangent space of the state's layout: an update moves x by ``layout.retract``. Channels
     are taken one after the other, so nothing is inverted; a full R is made diagonal first. ``gate`` is the largest
     normalized innovation, in standard deviations, that is still believed. ``constraint_projection`` moves q onto the
-    constraints after an update, by the least change. ``joseph`` uses the update that keeps P positive whatever the
-    gain.
+    constraints after an update, by the least change, and onto gaps that were closed before it or that it passes.
+    ``joseph`` uses the update that keeps P positive whatever the gain.
     """
 
     step: MeasuredMap
@@ -104,9 +104,14 @@ class ExtendedKalmanFilter:
         error, H, variances = self._decorrelate(error, H, usable)
         moved, P, innovation = self._sequential(P, error, H, variances, usable)
         x = self.step.layout.retract(x, moved)
-        if self.constraint_projection and hasattr(self._model, "project"):
-            x = self._model.project(x)
-        return Belief(x, P), innovation
+        if not (self.constraint_projection and hasattr(self._model, "project")):
+            return Belief(x, P), innovation
+        closed = self._model.closed if hasattr(self._model, "closed") else None
+        before = None if closed is None else closed(np.broadcast_to(belief.x, x.shape))
+        if closed is None or before is None:
+            return Belief(self._model.project(x), P), innovation
+        x = self._model.project(x, before)
+        return Belief(x, P), innovation._replace(closed=closed(x))
 
     def estimate(self, belief: Belief) -> Belief:
         """The belief itself."""

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
-from stepmap.mechanics.gaps import violations
+from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
 from stepmap.steps.layout import Layout
 from stepmap.steps.protocol import StepMap
+
+Flags: TypeAlias = NDArray[np.bool_]
+TOUCH = 1e-9  # m: a gap this close is closed, for the step with events too
 
 
 class MeasurementModel(Protocol):
     """Sensors of a step map. A map of one's own has these three itself; a mechanism's come from its system.
 
-    A model may also have ``project(x)``: states moved onto what binds them, such as constraints.
+    A model may also have ``project(x)``: states moved onto what binds them, such as constraints. With gaps, which bind
+    at times, it has ``closed(x)`` too, and ``project(x, closed)`` is given those that were closed before an update.
     """
 
     @property
@@ -49,13 +54,16 @@ MeasuredMap = MechanicalMap | OwnSensors
 class MechanicalReadings:
     """The sensors of a mechanism on the states of its step map, and its constraints."""
 
-    def __init__(self, system: System, layout: Layout) -> None:
+    def __init__(self, system: System, layout: Layout, contacts: Sequence[str] | None = None) -> None:
         if not layout.plain:
             raise ModelError(
                 f"step: states of {system.name!r} are no plain vectors; give the step map readings(x) and "
                 "readings_slope(x) in the tangent space"
             )
         self.system, self.layout = system, layout
+        there = system.gap_names if contacts is None else contacts  # a map may have some of the gaps only
+        kinds = zip(system.constraint_names, system.constraint_rows, strict=True)
+        self._gaps = np.array([row is Row.GAP and name in there for name, row in kinds], dtype=bool)
 
     @property
     def sensor_channels(self) -> tuple[tuple[str, str], ...]:
@@ -67,21 +75,30 @@ class MechanicalReadings:
     def readings_slope(self, x: ArrayLike) -> Array:
         return self.system.readings_slope(self.layout.pose(x))
 
-    def project(self, x: ArrayLike, *, turns: int = 2) -> Array:
+    def closed(self, x: ArrayLike) -> Flags | None:
+        """Which rows of the constraints are gaps that touch, (..., nc); None where there are no gaps."""
+        if not self._gaps.any():
+            return None
+        out: Flags = self._gaps & (self.system.gaps(self.layout.pose(x)) >= -TOUCH)
+        return out
+
+    def project(self, x: ArrayLike, closed: Flags | None = None, *, turns: int = 2) -> Array:
         """x with its dynamic coordinates moved onto the constraints by the least change; all else stays.
 
-        A gap counts where x is beyond it; one that is open, or closed, stays as it is.
+        A gap counts where x is beyond it, and where it was ``closed``: noise alone does not open it, the step does.
         """
         if not self.system.constraints:
             return np.asarray(x, dtype=float)
         out = np.array(x, dtype=float)
         moving, nd = self.layout["q"], len(self.system.dynamic)
-        for _ in range(turns):
+        equal = np.array(self.system.constraint_rows) == Row.EQUALITY
+        held = equal if closed is None else equal | closed
+        for _ in range(turns + 2 * bool(self.system.gap_names)):  # a gap has to touch to the last nanometre
             pose = self.layout.pose(out)
             h, J = self.system.residuals(pose), self.system.residuals_slope(pose)[..., :nd]
             if self.system.gap_names:
-                h = violations(h, self.system.constraint_rows)
-                J = np.where((h != 0)[..., None], J, 0.0)
+                held = held | (self._gaps & (h > 0))
+                h, J = np.where(held, h, 0.0), np.where(held[..., None], J, 0.0)
             out[..., moving] -= np.einsum("...ij,...j->...i", np.linalg.pinv(J), h)
         return out
 
@@ -99,4 +116,4 @@ def measurement_model(step: Any) -> MeasurementModel:
         )
     if not system.sensor_channels:
         raise ModelError(f"system {system.name!r} has no sensor; add a marker or an encoder to it")
-    return MechanicalReadings(system, step.layout)
+    return MechanicalReadings(system, step.layout, getattr(step, "contacts", None))

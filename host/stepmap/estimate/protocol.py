@@ -28,6 +28,7 @@ class Innovation(NamedTuple):
     variance: Array  # (..., nz)
     used: Flags  # (..., nz): valid and inside the gate
     gated: Flags  # (..., nz): valid but outside the gate
+    closed: Flags | None = None  # (..., nc): rows of gaps that are closed after it; None for a map without gaps
 
     @property
     def nis(self) -> Array:
