@@ -45,6 +45,7 @@ def _carry(line: Line, server: socket.socket, over: threading.Event) -> None:
         ready = select.select(ends, [], [], 0.05)[0]
         if server in ready:
             host = server.accept()[0]
+            host.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or short answers wait for a receipt
         elif host in ready and host is not None:
             try:
                 sent = host.recv(4096)
