@@ -23,7 +23,7 @@ COMMON = ("-std=gnu11", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-m
 # Straight-line code: what higher levels gain at twice the time is fused multiply-adds, which this flag alone gives.
 GENERATED = ("-O1", "-fexpensive-optimizations")
 HANDWRITTEN = ("-O3",)
-LARGE = {"events.c": ("-O2",)}  # the same speed within 3 %, in two thirds of the time that a first use waits
+LARGE = {"events.c": ("-O2",)}  # two thirds of the time that a first use waits; derivatives take 3 to 6 % longer
 # Functions of so few lines are compiled with the runtime, which then calls nothing: a step takes up to a fifth less.
 SMALL = 150
 LONGEST = 1800.0  # s for one file; the largest take ten seconds on a quiet machine

@@ -68,7 +68,7 @@ class EventKernel(CompiledKernel):
             finally:
                 library.sm_record(ctypes.c_void_p(work), None, 0, None)
             if count <= capacity:
-                return found, Log(tuple(_entry(row) for row in log[:count]), modes.astype(bool))
+                return found, Log(tuple(_entry(row) for row in log[:count]), modes.view(bool))
             capacity = count
 
     def frozen(self, par: Array, about: Point, at: Point) -> tuple[Info, Array, Array, Array]:

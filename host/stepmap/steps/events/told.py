@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
 from stepmap.arrays import Array
@@ -23,8 +26,16 @@ def told(
             time = _let_go(entry, log, t, multipliers)
         kind = "release" if entry.release else "impact"
         events.append(Event(time, entry.step, names[entry.row], kind, entry.impulse, entry.energy))
-    modes = tuple(tuple(names[i] for i in closed.nonzero()[0]) for closed in log.closed)
-    return tuple(events), modes
+    return tuple(events), _modes(log.closed, names)
+
+
+def _modes(closed: Array, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Per step the names of its closed rows. Once per change of mode: names per step would cost more than the step."""
+    changes = np.unique(np.flatnonzero(closed[1:] != closed[:-1]) // max(len(names), 1)) + 1
+    modes: list[tuple[str, ...]] = []
+    for begin, end in pairwise([0, *changes.tolist(), len(closed)]):
+        modes += [tuple(names[i] for i in closed[begin].nonzero()[0])] * (end - begin) if end > begin else []
+    return tuple(modes)
 
 
 def tallies(system: System, path: Trajectory, closed: Array) -> Array | None:
