@@ -80,7 +80,8 @@ def real_time(share: float = 0.3, processes: int = 2) -> Iterator[None]:
     """Skips where the machine cannot hold real time, by the probe's word alone: before the block, or after it failed.
 
     In between, where a probe would be in the way, threads that want a processor are counted: with more than twice as
-    many as there are processors a failure says nothing. A product that is slow on a machine that is not fails.
+    many as there are processors a failure says nothing, be it an assertion or an error that the product raises. A
+    product that is slow on a machine that is not fails.
     Tests that follow each other share a probe, as nobody else has a turn between them.
     """
     asked = (share, processes)
@@ -92,7 +93,7 @@ def real_time(share: float = 0.3, processes: int = 2) -> Iterator[None]:
         with _Others() as others:
             yield
         _held[asked] = time.monotonic()
-    except (AssertionError, pytest.fail.Exception):
+    except (Exception, pytest.fail.Exception):  # a board that is served too late is an error of the product's own
         if others.mean > 2 * (os.cpu_count() or 1):
             pytest.skip(f"{others.mean:.1f} threads wanted a processor: this machine could not hold real time")
         after = late_part(share, processes)

@@ -91,8 +91,8 @@ def test_real_time_is_held() -> None:
         assert (summary["mode"], summary["ended"]) == ("realtime", "done")
         assert summary["deadline_misses"] <= 5
         assert 0 < summary["latency_ms"]["p50"] < 33
-        assert summary["jitter_ms"]["p50"] < 33
-        assert summary["jitter_ms"]["max"] < 33
+        assert summary["jitter_ms"]["p50"] < 10
+        assert summary["jitter_ms"]["max"] < 100  # a machine may stand still for a moment, as the probe allows
     assert summary["bit_exact_with_host"] is not False
 
 

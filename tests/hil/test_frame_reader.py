@@ -140,8 +140,31 @@ def test_frames_that_come_while_one_is_read_are_missed(monkeypatch: pytest.Monke
     """Every frame takes longer than a period: one of two or three is read."""
     monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Slow)
     monkeypatch.setattr(Slow, "seconds", 0.045)
-    run = closed_loop(replace(rig(ticks=40), mode="realtime"), None, quiet)
-    assert run.misses >= 0.4 * len([row for row in run.rows if row.running])
+    with real_time():
+        run = closed_loop(replace(rig(ticks=40), mode="realtime"), None, quiet)
+        assert run.misses >= 0.4 * len([row for row in run.rows if row.running])
+
+
+class Stalling(Slow):
+    """Reads all frames at once but one, shortly before a run begins, which takes longer than a board may wait."""
+
+    stalled = False
+
+    def read(self, exposed: Array, at: float) -> Measurement:
+        if at > 0.1 and not self.stalled:
+            self.stalled = True
+            time.sleep(0.25)  # a board refuses to run after 0.2 s without a measurement
+        return super().read(exposed, at)
+
+
+@pytest.mark.realtime
+def test_a_run_begins_when_the_board_has_a_fresh_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the last frame took before it: the board is at rest, so nothing is lost by waiting."""
+    monkeypatch.setattr("stepmap_hil.sensors.gaussian.Gaussian", Stalling)
+    with real_time():
+        run = closed_loop(replace(rig(ticks=10), mode="realtime"), None, quiet)
+        assert run.ended == ""
+        assert [text for _, text in run.events] == ["armed", "running", "stopped"]
 
 
 def test_a_frame_that_is_read_is_taken_before_the_next(plant: Plant) -> None:

@@ -115,13 +115,16 @@ def ran(robot: Robot) -> Ran:
         line = robot.bench("--unattended", "--seconds", TICKS / 30)
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
-    return Ran(done.stdout, (robot.folder / "bench").resolve())
+        folder = (robot.folder / "bench").resolve()
+        # The board ticks on until it is told to stop: whatever it has reported by then is part of the run.
+        assert TICKS <= json.loads((folder / "summary.json").read_text())["ticks"] < TICKS + 30
+    return Ran(done.stdout, folder)
 
 
 def test_a_run_with_nobody_there(ran: Ran) -> None:
     summary = json.loads((ran.folder / "summary.json").read_text())
     assert (summary["plant"], summary["mode"]) == ("real", "realtime")
-    assert (summary["ended"], summary["ticks"]) == ("done", TICKS)
+    assert summary["ended"] == "done"
     assert summary["bit_exact_with_host"] is True
     assert summary["tracking_rms_m"] < 0.02
     assert (summary["estimate_rms_m"], summary["raw_measurement_rms_m"]) == (None, None)

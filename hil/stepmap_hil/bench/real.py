@@ -33,6 +33,7 @@ POLL_S = 0.005  # that a frame is waited for before keys and telemetry are read
 START_FRAMES = 15  # by which the start is checked before anything moves
 MAX_START_SIGMAS = 5.0  # standard deviations of the first estimate from the start of the nominal trajectory
 CALIBRATION_TIMEOUT_S = 10.0
+FRESH_S = 1.0  # at most after the countdown, until the board has a measurement that is fresh enough to run
 MAX_UNANSWERED = 64  # measurements whose answers are waited for
 
 ARMED = dialect.value("STEPMAP_STATE_ARMED")
@@ -96,6 +97,13 @@ class RobotRun(RunSequencer):
                 shown = int(np.ceil(left))
                 self.operator.report(f"{shown} …")
             self.cycle(running=False)
+            self._require_no_stop()
+        self._await_measurement()
+
+    def _await_measurement(self) -> None:
+        """Returns when the board has ticked with a measurement: it runs with no old one. In vain only for a while."""
+        end = self.time + FRESH_S
+        while self.time < end and not any(row.measured for row in self.cycle(running=False)):
             self._require_no_stop()
 
     def _require_no_stop(self) -> None:

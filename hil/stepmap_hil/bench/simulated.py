@@ -33,6 +33,7 @@ from stepmap_hil.wire.session import Sent
 
 ARMED = dialect.value("STEPMAP_STATE_ARMED")
 SETTLE_TICKS = 10  # at rest between arming and running
+FRESH_TICKS = 30  # at most beyond these in real time, until the board has a measurement that is fresh enough to run
 AFTER_STOP_TICKS = 15  # that are logged after the board has ended a run
 SILENT_TICKS = 10  # without telemetry, after which the board is asked for its state
 
@@ -95,7 +96,18 @@ class Bench(RunSequencer):
         self.clock.start(self.time)
         for _ in range(SETTLE_TICKS):
             self.tick(running=False)
+        self._await_measurement()
         self._require_held()
+
+    def _await_measurement(self) -> None:
+        """In real time passes periods at rest until the board has ticked with a measurement: it runs with no old one.
+
+        A slow sensor, or a computer that stood still for a moment, may have left it without one for too long.
+        """
+        for _ in range(FRESH_TICKS if self.clock.real_time else 0):
+            row = self.tick(running=False)
+            if row is not None and row.measured:
+                break
 
     def _require_held(self) -> None:
         """Raises where the board did not hold the start: forces that feedback does not keep are switched off."""
