@@ -3,7 +3,22 @@
 from stepmap import systems
 from stepmap.errors import ConvergenceError, JobError, ModelError, ShapeError, StepmapError, ToolchainError
 from stepmap.estimate import Belief, ExtendedKalmanFilter
-from stepmap.mechanics import Builder, System, from_tree
+from stepmap.mechanics import (
+    Builder,
+    System,
+    acos,
+    asin,
+    atan,
+    atan2,
+    cos,
+    exp,
+    from_tree,
+    log,
+    sin,
+    sqrt,
+    tan,
+    tanh,
+)
 from stepmap.optimal import (
     Cost,
     Expression,
@@ -82,14 +97,25 @@ __all__ = [
     "TrackingCost",
     "Trajectory",
     "VariationalStep",
+    "acos",
+    "asin",
+    "atan",
+    "atan2",
     "check_derivatives",
+    "cos",
     "discretize",
     "euler",
+    "exp",
     "from_tree",
     "homotopy",
+    "log",
     "lqr",
     "optimize",
     "optimize_relaxed",
     "regulate",
+    "sin",
+    "sqrt",
     "systems",
+    "tan",
+    "tanh",
 ]

@@ -52,7 +52,7 @@ def express(system: System) -> Expressions:
     power = sum((f.power(real, virtual, u) for f in system.forces), ca.SX(0))
     force = ca.gradient(power, virtual_v)[:nd]
     # P is linear in v*, so its gradient holds no v*; evaluate at zero to drop the symbol from the graph.
-    force = ca.substitute(force, virtual_v, ca.SX.zeros(n))
+    force = _bound(ca.substitute(force, virtual_v, ca.SX.zeros(n)), system, real, u)
 
     def stack(parts: list[ca.SX]) -> ca.SX:
         return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
@@ -71,3 +71,16 @@ def express(system: System) -> Expressions:
         positions=ca.densify(ca.horzcat(*(pose.origin for pose in real.pose))),
         readings=stack([s.reading(real) for s in system.sensors]),
     )
+
+
+def _bound(force: ca.SX, system: System, real: Kinematics, u: ca.SX) -> ca.SX:
+    """A force with entries of q̄, v̄ and u in place of the symbols that stand for them in expressions."""
+    used = {symbol.element_hash() for symbol in ca.symvar(force)}
+    found = [(i.symbol, u[i.index]) for i in system.inputs if i.symbol.element_hash() in used]
+    for c in system.coordinates:
+        found += [(c.symbol, real.coordinate(c))] if c.symbol.element_hash() in used else []
+        found += [(c.rate, real.rate(c))] if c.rate.element_hash() in used else []
+    if not found:
+        return force
+    symbols, values = (ca.vertcat(*column) for column in zip(*found, strict=True))
+    return ca.substitute(force, symbols, values)

@@ -7,13 +7,15 @@ frame, a damper between frames and a torque on a coordinate are then one line ea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import casadi as ca
 
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.kinematics import Kinematics
 from stepmap.mechanics.quantity import Coordinate, Input
+
+Triple: TypeAlias = tuple[Input | ca.SX, Input | ca.SX, Input | ca.SX]
 
 
 class Force(Protocol):
@@ -48,7 +50,7 @@ class Damper:
 
 @dataclass(frozen=True)
 class Drive:
-    """An input, or a constant, as generalized force on one coordinate."""
+    """An input, a constant or an expression as generalized force on one coordinate."""
 
     coordinate: Coordinate
     source: Input | ca.SX
@@ -62,8 +64,8 @@ class Wrench:
     """Force and moment at a frame's origin, in the frame's axes (body) or the world's."""
 
     frame: Frame
-    force: tuple[Input | ca.SX, Input | ca.SX, Input | ca.SX]
-    moment: tuple[Input | ca.SX, Input | ca.SX, Input | ca.SX]
+    force: Triple
+    moment: Triple
     body: bool
 
     def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
@@ -72,6 +74,21 @@ class Wrench:
         force = ca.vertcat(*(amount(e, u) for e in self.force))
         moment = ca.vertcat(*(amount(e, u) for e in self.moment))
         return ca.dot(force, turn @ twist.linear) + ca.dot(moment, turn @ twist.angular)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A moment m in the child's axes with its reaction on the parent: m · (ω_child − R_childᵀ R_parent ω_parent)."""
+
+    child: Frame
+    parent: Frame
+    moment: Triple
+
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
+        child, parent = (virtual.pose[frame.index].rotation for frame in (self.child, self.parent))
+        seen = child.T @ (parent @ virtual.twist[self.parent.index].angular)
+        moment = ca.vertcat(*(amount(e, u) for e in self.moment))
+        return ca.dot(moment, virtual.twist[self.child.index].angular - seen)
 
 
 def amount(source: Input | ca.SX, u: ca.SX) -> ca.SX:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import casadi as ca
 
 from stepmap.errors import ModelError
+from stepmap.mechanics.symbols.arithmetic import Symbolic
 
 OTHER_UNITS = {
     "rad": ("deg", "degs", "degree", "degrees", "°", "grad", "gon", "mrad", "rev", "turn", "turns"),
@@ -19,10 +21,16 @@ OTHER_UNITS = {
 Scalar: TypeAlias = Any
 """A float, or a CasADi SX expression of the builder's parameters (``b.parameter`` returns one)."""
 
+Source: TypeAlias = Any
+"""What a force may be: a float, an Input, or an expression of inputs, coordinates, their rates and parameters."""
+
 
 @dataclass(frozen=True)
-class Coordinate:
-    """A generalized coordinate; a kinematic one is prescribed, its next value is an input."""
+class Coordinate(Symbolic):
+    """A generalized coordinate; a kinematic one is prescribed, its next value is an input.
+
+    ``symbol`` and ``rate`` stand for it and its velocity in expressions of forces.
+    """
 
     name: str
     kinematic: bool
@@ -30,17 +38,29 @@ class Coordinate:
     low: float | None
     high: float | None
     start: float
+    symbol: ca.SX = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+    rate: ca.SX = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        for name, what in (("symbol", self.name), ("rate", f"{self.name}.rate")):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, ca.SX.sym(what))
 
 
 @dataclass(frozen=True)
-class Input:
-    """A force-like input u."""
+class Input(Symbolic):
+    """A force-like input u; ``symbol`` stands for it in expressions of forces."""
 
     name: str
     index: int
     unit: str
     low: float | None
     high: float | None
+    symbol: ca.SX = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.symbol is None:
+            object.__setattr__(self, "symbol", ca.SX.sym(self.name))
 
 
 @dataclass(frozen=True)
@@ -85,3 +105,26 @@ def number(value: Any, what: str, kind: str = "a number") -> float:
     if not math.isfinite(made):
         raise ModelError(f"{what}: must be finite, got {made}")
     return made
+
+
+def three(values: Sequence[Any], what: str) -> list[Any]:
+    """Three entries, whatever they are."""
+    if not isinstance(values, Iterable) or isinstance(values, str) or len(made := list(values)) != 3:
+        raise ModelError(f"{what}: expected three entries, got {values!r}")
+    return made
+
+
+def check_limits(low: float | None, high: float | None, what: str) -> None:
+    """Raises ModelError unless low is below high, where both are given."""
+    for side, value in (("low", low), ("high", high)):
+        if value is not None:
+            number(value, f"{side} of {what}")
+    if low is not None and high is not None and not low < high:
+        raise ModelError(f"{what}: low ({low}) must be below high ({high})")
+
+
+def check_axes(axes: str, what: str) -> str:
+    """Letters of xyz, each once."""
+    if not isinstance(axes, str) or not axes or len(set(axes)) != len(axes) or not set(axes) <= set("xyz"):
+        raise ModelError(f"{what}: axes must be letters of 'xyz', each once, got {axes!r}")
+    return axes

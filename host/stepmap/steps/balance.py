@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
@@ -102,12 +103,28 @@ def _balanced(balance: _Balance, system: System, q: Array, iterations: int) -> t
 def holding_forces(system: System, functions: ModelFunctions, q: Array, *, iterations: int = 20) -> Array | None:
     """The least forces that keep q̄ where it is, L_q + F − D_q hᵀ lam = 0; None where no forces do.
 
-    Gauss–Newton in (u, lam): one step where forces are linear in the inputs, as drives are.
+    Gauss–Newton in (u, lam): one step where forces are linear in the inputs, as drives are. Where they are not, an
+    input of 0 may have no effect, as the speed of a rotor: then once more from the middle of all ranges.
     """
-    u, par = np.zeros(len(system.inputs)), system.parameter_values
+    found = _holding(system, functions, q, np.zeros(len(system.inputs)), iterations)
+    if found is None and not _linear(functions):
+        middle = [0.0 if i.low is None or i.high is None else (i.low + i.high) / 2 for i in system.inputs]
+        found = _holding(system, functions, q, np.array(middle), iterations)
+    return found
+
+
+def _linear(functions: ModelFunctions) -> bool:
+    """Whether forces are linear in the inputs."""
+    e = functions.e
+    return not (e.u.numel() and any(ca.which_depends(e.force, e.u, 2, True)))
+
+
+def _holding(system: System, functions: ModelFunctions, q: Array, u: Array, iterations: int) -> Array | None:
+    par = system.parameter_values
     slope = _pull_slope(system, functions, q)[:, closed_rows(system, q)]
+    linear = _linear(functions)
     for _ in range(iterations):
-        balance, by_input = _balance_by_input(functions, q, u, par)
+        balance, by_input = _balance_by_input(functions, q, u, par, linear=linear)
         matrix = np.hstack([by_input, -slope])
         found = np.linalg.lstsq(matrix, -balance, rcond=None)[0]
         left = balance + matrix @ found
@@ -130,8 +147,14 @@ def _pull_slope(system: System, functions: ModelFunctions, q: Array) -> Array:
     return slope
 
 
-def _balance_by_input(functions: ModelFunctions, q: Array, u: Array, par: Array) -> tuple[Array, Array]:
-    """L_q + F at rest, and its slope in the inputs by central differences, exact where F is linear in them."""
+def _balance_by_input(
+    functions: ModelFunctions, q: Array, u: Array, par: Array, *, linear: bool
+) -> tuple[Array, Array]:
+    """L_q + F at rest, and its slope in the inputs: by central differences where F is linear, which are exact then."""
+    if not linear:
+        names = [name for name, _ in functions.second.outputs]
+        out = dict(zip(names, call(functions.second, q, np.zeros_like(q), u, par), strict=True))
+        return (out["Lq"] + out["F"])[:, 0], out["Fu"]
 
     def forces(given: Array) -> Array:
         lq, _, force = call(functions.first, q, np.zeros_like(q), given, par)

@@ -1,0 +1,1 @@
+"""Inputs and coordinates in expressions."""
