@@ -11,8 +11,11 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import casadi as ca
+
 import stepmap as sm
 from stepmap.graph.library import Order, Recipe, write_sources
+from stepmap.optimal.direct.nlp.block import Block
 from stepmap.optimal.terms.squares import Squares
 from stepmap.steps.events.step import EventStep
 from stepmap.steps.kernels.compiled import CompiledKernel
@@ -68,6 +71,14 @@ def headers() -> dict[str, str]:
     assert isinstance(term, Squares)
     for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):
         out[f"pointwise/full{suffix}/model.h"] = write_sources(term.residual.recipe, order)["model.h"]
+    y, c = ca.SX.sym("y", 2), ca.SX.sym("c", 1)
+    blocks = {
+        "full": Block(y, c, y[0] * y[1] - c, ca.sin(y[0])),
+        "cost": Block(y, c, ca.SX(0, 1), y[0] ** 2),
+        "linear": Block(y, c, y[0] - y[1]),
+    }
+    for name, block in blocks.items():
+        out[f"externals/{name}/model.h"] = write_sources(block.recipe, Order.SECOND)["model.h"]
     return out
 
 

@@ -143,6 +143,8 @@ class _Reader:
             return self._constant(node)
         if isinstance(node, ast.Name):
             return self._name(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self._dotted(node, f"{node.value.id}.{node.attr}")
         if isinstance(node, ast.BinOp) and type(node.op) in self.operators:
             return self._operation(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
@@ -174,6 +176,15 @@ class _Reader:
             raise self._refusal(f"{node.id} is a function: write {node.id}(...)", node)
         also = f"; and here {', '.join(self.known)}" if self.known else ""
         raise self._refusal(f"unknown name {node.id!r}; a formula of time knows {KNOWN}{also}", node)
+
+    def _dotted(self, node: ast.Attribute, name: str) -> _Node:
+        """A name with a dot, such as an axis of a frame, where such names are known."""
+        if name in self.known:
+            return self.known[name]
+        dotted = [one for one in self.known if "." in one]
+        if not dotted:
+            raise self._refusal(f"not part of a formula of time, which holds {KNOWN}", node)
+        raise self._refusal(f"unknown name {name!r}; there are {', '.join(dotted)}", node)
 
     def _operation(self, node: ast.BinOp) -> _Node:
         function = self.operators[type(node.op)]

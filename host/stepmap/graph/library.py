@@ -58,12 +58,17 @@ class Recipe:
 
 def load(recipe: Recipe, order: Order) -> ctypes.CDLL:
     """The model's library, from the cache or built now. Raises ToolchainError without a compiler."""
+    return ctypes.CDLL(str(built(recipe, order)))
+
+
+def built(recipe: Recipe, order: Order) -> Path:
+    """The file of the model's library in the cache, built now where it is not there; raises as ``load``."""
     path = cache.folder() / f"{digest(recipe, order)}.so"
     if not cache.valid(path):
         with cache.only_one(path):
             if not cache.valid(path):
                 compiler.build(write_sources(recipe, order), path, unit=recipe.runtime)
-    return ctypes.CDLL(str(path))
+    return path
 
 
 def digest(recipe: Recipe, order: Order) -> str:

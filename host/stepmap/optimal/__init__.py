@@ -2,6 +2,7 @@
 
 from stepmap.optimal.composite import Cost
 from stepmap.optimal.cost import SoftLimit, TrackingCost
+from stepmap.optimal.direct import DirectSolution, Phase, direct
 from stepmap.optimal.events.relaxed import Relaxation, optimize_relaxed
 from stepmap.optimal.homotopy import homotopy
 from stepmap.optimal.lqr import Regulator, lqr, regulate
@@ -14,12 +15,14 @@ from stepmap.optimal.terms import Expression, Frames, Limits, SpeedChange, Tensi
 __all__ = [
     "Bend",
     "Cost",
+    "DirectSolution",
     "Expansion",
     "Expression",
     "Frames",
     "Iteration",
     "Limits",
     "Objective",
+    "Phase",
     "Plan",
     "Problem",
     "Regulator",
@@ -31,6 +34,7 @@ __all__ = [
     "Tension",
     "Track",
     "TrackingCost",
+    "direct",
     "homotopy",
     "lqr",
     "optimize",

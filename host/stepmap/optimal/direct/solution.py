@@ -1,0 +1,189 @@
+"""What direct optimal control ends in: the trajectory on the step map it is one of, with gains along it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ConvergenceError, ModelError
+from stepmap.mechanics.quantity import number
+from stepmap.optimal.direct.search import Attempt, Searched, search
+from stepmap.optimal.direct.task import Task
+from stepmap.optimal.direct.transcription import Formulation
+from stepmap.optimal.goals.natural import natural_weights
+from stepmap.optimal.lqr import lqr
+from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
+from stepmap.optimal.problem import Iteration, Status
+from stepmap.steps.kinds import discretize
+from stepmap.steps.limits import InputLimits
+from stepmap.steps.protocol import Trajectory
+from stepmap.steps.variational import VariationalStep
+
+
+@dataclass(frozen=True, eq=False)
+class DirectSolution:
+    """The best motion found. ``step`` is the map that ``trajectory`` is one of, ``time`` [s] how long it takes.
+
+    ``cost`` is that of the program, ``iterations`` those on all grids, ``starts`` what each start came to on the
+    coarsest one; ``cpu_s`` is the solver's time without compiling.
+    """
+
+    task: Task
+    searched: Searched
+
+    @property
+    def status(self) -> Status:
+        return self.searched.found.status
+
+    @property
+    def advice(self) -> str:
+        """How the search ended and what to do."""
+        found = self.searched.found
+        if self.status is Status.UNMET:
+            return (
+                f"found no motion that meets all conditions: {found.worst} is off by {found.infeasibility:.3g}; "
+                "give it more time or wider limits, try more starts, or another guess"
+            )
+        if self.status is Status.STALLED:
+            return (
+                f"stopped at a motion that meets all conditions, before its cost is least ({found.said}); start again "
+                "from it (guess=solution), with another number of steps, or with more starts"
+            )
+        return str(self.status)
+
+    @property
+    def cost(self) -> float:
+        return self.searched.found.cost
+
+    @property
+    def history(self) -> tuple[Iteration, ...]:
+        return self.searched.history
+
+    @property
+    def iterations(self) -> int:
+        return sum(self.searched.iterations)
+
+    @property
+    def starts(self) -> tuple[Attempt, ...]:
+        return self.searched.attempts
+
+    @property
+    def spread(self) -> float:
+        """How far apart costs of starts that converged are, as a part of the least."""
+        costs = [attempt.cost for attempt in self.starts if attempt.status.ok]
+        return (max(costs) - min(costs)) / max(abs(min(costs)), 1e-300) if costs else math.nan
+
+    @property
+    def cpu_s(self) -> float:
+        return self.searched.cpu_s
+
+    @cached_property
+    def time(self) -> float:
+        return sum(motion.time for motion in self.searched.motions)
+
+    @cached_property
+    def step(self) -> VariationalStep:
+        motion = self.searched.motions[0]
+        return discretize(self.task.system, motion.h)
+
+    @cached_property
+    def trajectory(self) -> Trajectory:
+        """Times, states and inputs of the map; the program's own, not simulated again."""
+        task, motion = self.task, self.searched.motions[0]
+        m = task.mechanism
+        forces = np.zeros((motion.steps, len(task.system.constraint_names)))
+        rows = list(task.modes[0].rows)
+        if rows:
+            forces[:, rows] = m.pulls(motion.q[:-1])[:, rows] * motion.lam
+        before = np.vstack([task.first.v[None], motion.v])[:, m.nd :]
+        x = np.hstack([motion.q, motion.p, before])
+        u = np.hstack([motion.u, motion.q[1:, m.nq - (m.n - m.nd) :]])
+        return Trajectory(motion.h * np.arange(motion.steps + 1), x, u, forces)
+
+    @property
+    def multipliers(self) -> Array:
+        """Constraint forces [N] of all steps, (N, nc)."""
+        forces = self.trajectory.multipliers
+        assert forces is not None
+        return forces
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The trajectory with gains (N, nu, ndx) on its map, whose end is held where it can be."""
+        step, found = self.step, self.trajectory
+        Q, R = self._weights
+        finite = lqr(step, found, Q, R, 100 * Q)
+        gains, fading = gains_with_steady_end(step, found, Q, R, finite)
+        return Plan(found, gains, found, found.events, fading=fading)
+
+    @property
+    def _weights(self) -> tuple[Array, Array]:
+        """Q and R of the gains: those that were given, or natural ones."""
+        if self.task.weights is not None:
+            Q, R = self.task.weights
+            return np.asarray(Q, dtype=float), np.asarray(R, dtype=float)
+        step, found = self.step, self.trajectory
+        low, high = self._input_box
+        bounds = InputLimits(low, high).on(step)
+        held = held_input(step, found.x[-1], found.u[-1])
+        natural = natural_weights(step, found.x[-1], held, bounds, self.time)
+        return natural.Q, natural.R
+
+    @property
+    def _input_box(self) -> tuple[Array, Array]:
+        """The range of every input: its limits, or what the trajectory uses of it where it has none."""
+        task, u = self.task, self.trajectory.u
+        m = task.mechanism
+        low, high = np.hstack([task.bounds.u, task.bounds.q[:, m.nq - (m.n - m.nd) :]])
+        middle, half = (u.max(axis=0) + u.min(axis=0)) / 2, np.maximum(np.ptp(u, axis=0), 1e-3)
+        return np.where(np.isfinite(low), low, middle - half), np.where(np.isfinite(high), high, middle + half)
+
+    def require(self) -> DirectSolution:
+        """Itself when converged; raises ConvergenceError otherwise."""
+        if not self.status.ok:
+            raise ConvergenceError(
+                f"direct: {self.advice}",
+                iterations=self.iterations,
+                residual=self.searched.found.infeasibility,
+                x=self.searched.found.w,
+            )
+        return self
+
+    def at_period(self, dt: float) -> DirectSolution:
+        """The solution with steps of a board's period dt [s]: time fixed to a whole number of them, polished.
+
+        The time is rounded up, or down where the longest one allowed is shorter.
+        """
+        dt = number(dt, "dt", "a number of seconds")
+        if not dt > 0:
+            raise ModelError(f"dt: must be positive, got {dt:g}")
+        low, high = self.task.all_phases[0].range
+        steps = math.ceil(self.time / dt - 1e-6)
+        if steps * dt > high * (1 + 1e-9) and low < high:
+            steps = math.floor(high / dt + 1e-9)
+        if steps < 2:
+            raise ModelError(f"dt: {dt:g} s is too long for a motion of {self.time:g} s")
+        task = replace(self.task, steps=steps, time=steps * dt, guess=None)
+        motions = [motion.timed(steps * dt, steps * dt) for motion in self.searched.motions]
+        return DirectSolution(task, search(Formulation(task), near=motions))
+
+    def __repr__(self) -> str:
+        return (
+            f"DirectSolution({self.status.name.lower()}, cost {self.cost:.6g}, time {self.time:.4g} s, "
+            f"{self.iterations} iterations, {self.cpu_s:.2g} s)"
+        )
+
+
+def summary(solution: DirectSolution) -> dict[str, Any]:
+    """Plain data of what a search came to."""
+    return {
+        "time": solution.time,
+        "iterations": solution.iterations,
+        "grids": list(solution.searched.iterations),
+        "starts": [{"cost": a.cost, "time": a.time, "status": a.status.name.lower()} for a in solution.starts],
+    }

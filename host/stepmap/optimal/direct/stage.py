@@ -1,0 +1,183 @@
+"""The stage of direct optimal control: one step of the midpoint map as rows between two nodes.
+
+Nodes are (q̄, p, h), stage inputs (v̄, u, lam) with v̄ independent (Kobilarov et al.):
+
+    q̄⁺ = q̄ + h v̄,   p⁺ = p + h (L_q + F) − h D_q hᵀ lam,   h⁺ = h
+    p + h/2 (L_q + F) − L_v − h D_q hᵀ lam = 0,   h(q̄⁺) = 0
+
+with L, F at (q̄ + h/2 v̄, v̄): the equations of the step whose forces are held, without its solve. lam are forces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+
+from stepmap.optimal.direct.mechanism import Mechanism, Middle, Mode
+from stepmap.optimal.direct.names import by_name, entries, momentum_names, velocity_names
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """Symbols of a node, and the constants and design parameters that go with them.
+
+    Constants are the node's number k and all parameters; those in ``design`` are variables instead.
+    """
+
+    mechanism: Mechanism
+    design: tuple[int, ...] = ()
+    suffix: str = ""
+
+    @cached_property
+    def x(self) -> ca.SX:
+        return ca.SX.sym(f"x{self.suffix}", self.mechanism.nx)
+
+    @cached_property
+    def designed(self) -> ca.SX:
+        return ca.SX.sym("d", len(self.design))
+
+    @cached_property
+    def c(self) -> ca.SX:
+        return ca.SX.sym("c", 1 + len(self.mechanism.system.parameters))
+
+    @property
+    def k(self) -> ca.SX:
+        return self.c[0]
+
+    @property
+    def q(self) -> ca.SX:
+        return self.x[: self.mechanism.nq]
+
+    @property
+    def p(self) -> ca.SX:
+        return self.x[self.mechanism.nq : self.mechanism.nx - 1]
+
+    @property
+    def h(self) -> ca.SX:
+        return self.x[self.mechanism.nx - 1]
+
+    @cached_property
+    def par(self) -> ca.SX:
+        values = [self.c[1 + i] for i in range(len(self.mechanism.system.parameters))]
+        for j, i in enumerate(self.design):
+            values[i] = self.designed[j]
+        return ca.vertcat(*values) if values else ca.SX(0, 1)
+
+    @property
+    def t(self) -> ca.SX:
+        return self.k * self.h
+
+    @cached_property
+    def names(self) -> dict[str, ca.SX]:
+        """What formulas at a node know."""
+        system = self.mechanism.system
+        momenta = entries(momentum_names(system), self.p)
+        return by_name(self.mechanism, self.q, self.par) | momenta | {"t": self.t, "h": self.h}
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Symbols of a stage in a mode, its equations, and what formulas at its middle know."""
+
+    node: Node
+    mode: Mode
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.node.mechanism
+
+    @property
+    def ns(self) -> int:
+        """Variables of a stage: velocities, inputs, multipliers."""
+        return self.mechanism.n + self.mechanism.nu + self.mode.count
+
+    @cached_property
+    def s(self) -> ca.SX:
+        return ca.SX.sym("s", self.ns)
+
+    @cached_property
+    def after(self) -> ca.SX:
+        return ca.SX.sym("after", self.mechanism.nx)
+
+    @property
+    def v(self) -> ca.SX:
+        return self.s[: self.mechanism.n]
+
+    @property
+    def u(self) -> ca.SX:
+        n = self.mechanism.n
+        return self.s[n : n + self.mechanism.nu] if self.mechanism.nu else ca.SX(0, 1)
+
+    @property
+    def lam(self) -> ca.SX:
+        return self.s[self.ns - self.mode.count :] if self.mode.count else ca.SX(0, 1)
+
+    @property
+    def y(self) -> ca.SX:
+        return ca.vertcat(self.node.x, self.s, self.after, self.node.designed)
+
+    @cached_property
+    def q_middle(self) -> ca.SX:
+        return self.mechanism.half(self.node.q, self.v, self.node.h)
+
+    @cached_property
+    def middle(self) -> Middle:
+        return self.mechanism.middle(self.q_middle, self.v, self.u, self.node.par)
+
+    @cached_property
+    def equations(self) -> ca.SX:
+        """Rows that vanish on a step: those of the next node first, as solvers that know stages want them."""
+        node, m, h = self.node, self.middle, self.node.h
+        held = self.mechanism.held(node.q, node.par)
+        q_after = self.mechanism.moved(node.q, self.v, h)
+        impulse = h * (self.mode.pick(held.slope).T @ self.lam) if self.mode.count else ca.SX.zeros(self.mechanism.nd)
+        push = m.lq + m.force
+        rows = [self.after - ca.vertcat(q_after, node.p + h * push - impulse, h)]
+        rows.append(node.p + h / 2 * push - m.lv - impulse)
+        if self.mode.count:
+            rows.append(self.mode.kept(self.mechanism.held(q_after, node.par).residual, held.residual))
+        return ca.vertcat(*rows)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the equations."""
+        system = self.mechanism.system
+        moved = [f"motion of {c.name}" for c in system.coordinates]
+        pushed = [f"momentum of {c.name}" for c in system.dynamic]
+        return (*moved, *pushed, "length of the step", *pushed, *(f"constraint {name}" for name in self.mode.labels))
+
+    @cached_property
+    def forces(self) -> ca.SX:
+        """Constraint forces [N] during the step."""
+        pull = self.mechanism.held(self.node.q, self.node.par).pull
+        return self.mode.pick(pull) * self.lam
+
+    @cached_property
+    def names(self) -> dict[str, ca.SX]:
+        """What formulas at the middle of a step know: the middle's values, inputs, and constraint forces."""
+        system, node = self.mechanism.system, self.node
+        after = self.mechanism.moved(node.q, self.v, node.h)
+        kinematic = {f"{c.name}_next": after[i] for i, c in enumerate(system.coordinates) if c.kinematic}
+        return {
+            **entries(self.mode.labels, self.forces),
+            **by_name(self.mechanism, self.q_middle, node.par),
+            **entries(tuple(i.name for i in system.inputs), self.u),
+            **kinematic,
+            **entries(velocity_names(system), self.v),
+            **entries(momentum_names(system), self.middle.lv),
+            "t": (node.k + 0.5) * node.h,
+            "h": node.h,
+        }
+
+
+def depends(expression: ca.SX, symbols: Sequence[ca.SX]) -> bool:
+    """Whether an expression depends on one of these columns."""
+    everything = ca.vertcat(*symbols)
+    return bool(everything.numel()) and any(ca.which_depends(expression, everything, 1, False))
+
+
+def shown(names: Mapping[str, ca.SX]) -> str:
+    return ", ".join(names)
