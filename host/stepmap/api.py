@@ -42,6 +42,8 @@ from stepmap.optimal import (
     optimize,
     optimize_relaxed,
     regulate,
+    script,
+    switching,
 )
 from stepmap.steps import (
     Curvature,
@@ -119,8 +121,10 @@ __all__ = [
     "optimize",
     "optimize_relaxed",
     "regulate",
+    "script",
     "sin",
     "sqrt",
+    "switching",
     "systems",
     "tan",
     "tanh",

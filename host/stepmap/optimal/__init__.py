@@ -10,6 +10,7 @@ from stepmap.optimal.objective import Bend, Expansion, Objective
 from stepmap.optimal.plan import Plan
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
 from stepmap.optimal.projection import optimize
+from stepmap.optimal.switching_times import script, switching
 from stepmap.optimal.terms import Expression, Frames, Limits, SpeedChange, Tension, Track
 
 __all__ = [
@@ -40,4 +41,6 @@ __all__ = [
     "optimize",
     "optimize_relaxed",
     "regulate",
+    "script",
+    "switching",
 ]

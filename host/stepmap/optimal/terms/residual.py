@@ -51,6 +51,17 @@ def by_name(step: StepMap, at: Symbols) -> Mapping[str, ca.SX]:
     return named | {"t": at.t}
 
 
+def retracted(step: StepMap, x: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """A tangent vector dx at a state, and the state that it leads to, as symbols."""
+    dx = ca.SX.sym("dx", step.ndx)
+    if step.layout.plain:
+        return dx, x + dx
+    equations = getattr(step, "equations", None)
+    if not isinstance(equations, Equations):
+        raise ModelError("step: expressions on a manifold need its retraction as an expression (step.equations)")
+    return dx, equations.retract(x, dx)
+
+
 class _Functions:
     """r, its slopes in the entries of w that it depends on, and its contracted second derivatives."""
 
@@ -58,12 +69,7 @@ class _Functions:
         self.symbols, self.r = at, r
         self.dx, moved = ca.SX.sym("dx", step.ndx), None
         if not step.layout.plain:
-            equations = getattr(step, "equations", None)
-            if not isinstance(equations, Equations):
-                raise ModelError(
-                    "step: expressions on a manifold need its retraction as an expression (step.equations)"
-                )
-            moved = equations.retract(at.x, self.dx)
+            self.dx, moved = retracted(step, at.x)
         self.moved = r if moved is None else ca.substitute(r, at.x, moved)
         w = ca.vertcat(at.x if moved is None else self.dx, at.u, at.forces)
         self.plain = moved is None

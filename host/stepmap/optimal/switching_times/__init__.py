@@ -1,0 +1,7 @@
+"""Times at which laws or acts change, found by Newton's method with exact derivatives: phases and windows."""
+
+from stepmap.optimal.switching_times.phases import Switching, switching
+from stepmap.optimal.switching_times.solution import SwitchingSolution
+from stepmap.optimal.switching_times.windows import Script, ScriptSolution, script
+
+__all__ = ["Script", "ScriptSolution", "Switching", "SwitchingSolution", "script", "switching"]
