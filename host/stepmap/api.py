@@ -3,6 +3,7 @@
 from stepmap import systems
 from stepmap.errors import ConvergenceError, JobError, ModelError, ShapeError, StepmapError, ToolchainError
 from stepmap.estimate import Belief, ExtendedKalmanFilter
+from stepmap.geometry import Box, Capsule, HalfSpace, Heightmap, Mesh, Sphere
 from stepmap.mechanics import (
     Builder,
     System,
@@ -20,6 +21,7 @@ from stepmap.mechanics import (
     tanh,
 )
 from stepmap.optimal import (
+    Clearance,
     Cost,
     DirectSolution,
     Expression,
@@ -66,7 +68,10 @@ from stepmap.steps import (
 
 __all__ = [
     "Belief",
+    "Box",
     "Builder",
+    "Capsule",
+    "Clearance",
     "ConvergenceError",
     "Cost",
     "Curvature",
@@ -76,11 +81,14 @@ __all__ = [
     "Expression",
     "ExtendedKalmanFilter",
     "Frames",
+    "HalfSpace",
+    "Heightmap",
     "InputLimits",
     "JobError",
     "Layout",
     "Limits",
     "Linearization",
+    "Mesh",
     "ModelError",
     "Phase",
     "Plan",
@@ -94,6 +102,7 @@ __all__ = [
     "SoftLimit",
     "Solution",
     "SpeedChange",
+    "Sphere",
     "StepMap",
     "StepResult",
     "StepmapError",

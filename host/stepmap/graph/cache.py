@@ -62,15 +62,20 @@ def _private_folder(wanted: Path, error: OSError) -> Path:
 
 def valid(path: Path) -> bool:
     """Whether the file is whole, and nobody else's."""
+    return content(path) is not None
+
+
+def content(path: Path) -> bytes | None:
+    """What was published as this file; None where it is not there, not whole, or somebody else's."""
     if not own(path):
-        return False
+        return None
     try:
-        content = path.read_bytes()
+        stored = path.read_bytes()
     except OSError:
-        return False
+        return None
     size = len(_MARK) + 32
-    body, tail = content[:-size], content[-size:]
-    return tail == _MARK + hashlib.sha256(body).digest()
+    body, tail = stored[:-size], stored[-size:]
+    return body if tail == _MARK + hashlib.sha256(body).digest() else None
 
 
 def own(path: Path) -> bool:
@@ -86,7 +91,11 @@ def own(path: Path) -> bool:
 
 def publish(built: Path, path: Path) -> None:
     """Puts a freshly built file at its place, whole or not at all."""
-    body = built.read_bytes()
+    publish_bytes(built.read_bytes(), path)
+
+
+def publish_bytes(body: bytes, path: Path) -> None:
+    """Puts a file with that content at its place, whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with naming(path), os.fdopen(handle, "wb") as out:

@@ -33,6 +33,7 @@ FORMAT = "stepmap-optimum-1"
 PARTS = (
     "arrays.py",
     "formula.py",
+    "geometry",
     "graph",
     "jobs",
     "mechanics",

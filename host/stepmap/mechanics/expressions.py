@@ -27,6 +27,7 @@ class Expressions:
     gap: ca.SX  # the same in metres
     pull: ca.SX  # force along the gap for a unit multiplier of the residual
     positions: ca.SX  # (3, frames), world
+    rotations: ca.SX  # (3, 3 frames), from the frames' axes to the world's
     readings: ca.SX  # sensors' channels
 
     @property
@@ -69,6 +70,7 @@ def express(system: System) -> Expressions:
         gap=stack([c.gap(real) for c in system.constraints]),
         pull=stack([c.pull(real) for c in system.constraints]),
         positions=ca.densify(ca.horzcat(*(pose.origin for pose in real.pose))),
+        rotations=ca.densify(ca.horzcat(*(pose.rotation for pose in real.pose))),
         readings=stack([s.reading(real) for s in system.sensors]),
     )
 

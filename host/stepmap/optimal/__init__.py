@@ -11,10 +11,11 @@ from stepmap.optimal.plan import Plan
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
 from stepmap.optimal.projection import optimize
 from stepmap.optimal.switching_times import script, switching
-from stepmap.optimal.terms import Expression, Frames, Limits, SpeedChange, Tension, Track
+from stepmap.optimal.terms import Clearance, Expression, Frames, Limits, SpeedChange, Tension, Track
 
 __all__ = [
     "Bend",
+    "Clearance",
     "Cost",
     "DirectSolution",
     "Expansion",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepmap.optimal.terms.clearance import Clearance
 from stepmap.optimal.terms.expression import Expression
 from stepmap.optimal.terms.frames import Frames
 from stepmap.optimal.terms.limits import Limits
@@ -18,6 +19,7 @@ from stepmap.optimal.terms.track import Track
 from stepmap.registry import Registry
 
 OWN: dict[str, Any] = {
+    "clearance": Clearance,
     "expression": Expression,
     "frames": Frames,
     "limits": Limits,
@@ -31,6 +33,7 @@ names, get = TERMS.names, TERMS.get
 
 __all__ = [
     "BoundTerm",
+    "Clearance",
     "Expanded",
     "Expression",
     "Frames",
