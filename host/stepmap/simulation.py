@@ -67,13 +67,14 @@ class Simulation:
     @cached_property
     def conservative(self) -> bool:
         """Whether nothing does work: no force acts and no kinematic coordinate moves. Then energy should stay."""
-        rho = self.poses[:, self.step.nd :]
+        rho = self.poses[:, len(self.system.dynamic) :]
         if (rho != rho[0]).any():
             return False
         e, n = self.system.expressions, len(self.system.inputs)
         force = ca.Function("force", [e.q, e.v, e.u, e.parameters], [e.force])
-        middle = (self.poses[1:] + self.poses[:-1]) / 2
-        velocity = np.diff(self.poses, axis=0) / self.step.dt
+        moved = self.system.tangent.difference(self.poses[:-1], self.poses[1:])
+        middle = self.system.tangent.retract(self.poses[:-1], moved / 2)
+        velocity = moved / self.step.dt
         if not len(middle):
             return True
         values = force(middle.T, velocity.T, self.trajectory.u[:, :n].T, self.system.parameter_values)
@@ -159,7 +160,7 @@ def inputs(step: VariationalStep, steps: int, pose: ArrayLike, moves: Mapping[st
     has its centre, which keeps second order: in the middle if it is held, at the begin if it acts on the left.
     """
     names = movable(step.system)
-    rho = step.system.configuration(pose)[step.nd :]
+    rho = step.system.configuration(pose)[len(step.system.dynamic) :]
     U = np.tile(np.concatenate([np.zeros(len(names) - step.nk), rho]), (steps, 1))
     for name, formula in moves.items():
         require_movable(step.system, name)

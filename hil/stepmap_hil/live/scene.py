@@ -14,6 +14,7 @@ import viser
 from stepmap.arrays import Array
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.gravity import upward
+from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.system import System
 from stepmap.plots import view
 from stepmap.plots.skeleton import Skeleton, skeleton
@@ -236,7 +237,8 @@ def _rail(system: System, frame: Frame) -> Array | None:
         if at.motion is not None and at.motion.coordinate is not None:
             slides.append(at.motion.coordinate)
         at = at.parent
-    if len(slides) != 1 or slides[0].low is None or slides[0].high is None:
+    only = slides[0] if len(slides) == 1 else None
+    if not isinstance(only, Coordinate) or only.low is None or only.high is None:
         return None
-    ends = [system.configuration({slides[0].name: end}) for end in (slides[0].low, slides[0].high)]
+    ends = [system.configuration({only.name: end}) for end in (only.low, only.high)]
     return system.positions(np.array(ends))[:, frame.index]

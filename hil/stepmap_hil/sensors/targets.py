@@ -14,7 +14,7 @@ from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.gaps import String
 from stepmap.mechanics.gravity import gravity, upward
-from stepmap.mechanics.quantity import Coordinate
+from stepmap.mechanics.quantity import Ball, Coordinate
 from stepmap.mechanics.sensors import CoordinateSensor, Marker
 from stepmap.mechanics.system import System
 from stepmap_hil.depth import Sight
@@ -123,7 +123,7 @@ def _slides(frame: Frame) -> list[Coordinate]:
     found: list[Coordinate] = []
     at: Frame | None = frame
     while at is not None and at.motion is not None:
-        if at.motion.coordinate is not None and at.motion.turns:
+        if isinstance(at.motion.coordinate, Ball) or (at.motion.coordinate is not None and at.motion.turns):
             return []
         if at.motion.coordinate is not None:
             found.append(at.motion.coordinate)

@@ -12,7 +12,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
-from stepmap.steps.layout import Layout
+from stepmap.steps.layout import Layout, MechanicalLayout
 from stepmap.steps.protocol import StepMap
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -55,7 +55,7 @@ class MechanicalReadings:
     """The sensors of a mechanism on the states of its step map, and its constraints."""
 
     def __init__(self, system: System, layout: Layout, contacts: Sequence[str] | None = None) -> None:
-        if not layout.plain:
+        if not (layout.plain or isinstance(layout, MechanicalLayout)):
             raise ModelError(
                 f"step: states of {system.name!r} are no plain vectors; give the step map readings(x) and "
                 "readings_slope(x) in the tangent space"
@@ -90,7 +90,8 @@ class MechanicalReadings:
         if not self.system.constraints:
             return np.asarray(x, dtype=float)
         out = np.array(x, dtype=float)
-        moving, nd = self.layout["q"], len(self.system.dynamic)
+        tangent = self.system.tangent
+        at, nd = slice(0, tangent.nq), tangent.nd
         equal = np.array(self.system.constraint_rows) == Row.EQUALITY
         held = equal if closed is None else equal | closed
         for _ in range(turns + 2 * bool(self.system.gap_names)):  # a gap has to touch to the last nanometre
@@ -99,7 +100,9 @@ class MechanicalReadings:
             if self.system.gap_names:
                 held = held | (self._gaps & (h > 0))
                 h, J = np.where(held, h, 0.0), np.where(held[..., None], J, 0.0)
-            out[..., moving] -= np.einsum("...ij,...j->...i", np.linalg.pinv(J), h)
+            back = np.zeros((*out.shape[:-1], tangent.nv))
+            back[..., :nd] = np.einsum("...ij,...j->...i", np.linalg.pinv(J), h)
+            out[..., at] = tangent.retract(out[..., at], -back)
         return out
 
 

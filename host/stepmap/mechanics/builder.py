@@ -10,7 +10,7 @@ import numpy as np
 from stepmap.errors import ModelError
 from stepmap.mechanics.bodies import check_body
 from stepmap.mechanics.constraints import Distance, PointOnPlane, PointToPoint
-from stepmap.mechanics.forces import Damper, Damping, Drive, Moment, Wrench
+from stepmap.mechanics.forces import BallDamping, BallDrive, Damper, Damping, Drive, Moment, Wrench
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.gaps import String, contact
 from stepmap.mechanics.parts import Parts
@@ -57,13 +57,24 @@ class Builder(Parts):
         """A damper along the line between the origins of two frames [N s/m]."""
         self._forces.append(Damper(*self._pair(a, b, "damper"), self._scalar(coefficient, "damper coefficient")))
 
-    def damping(self, coordinate: Coordinate, coefficient: Scalar) -> None:
-        """Generalized force −c q̇ on one coordinate."""
+    def damping(self, coordinate: Coordinate | Frame, coefficient: Scalar) -> None:
+        """Generalized force −c q̇ on one coordinate, or moment −c ω on what a ball turns, against its parent."""
+        amount = self._scalar(coefficient, "damping coefficient")
+        if isinstance(coordinate, Frame):
+            self._forces.append(BallDamping(self._own_ball(coordinate, "damping"), amount))
+            return
         self._own_coordinate(coordinate, "damping")
-        self._forces.append(Damping(coordinate, self._scalar(coefficient, "damping coefficient")))
+        self._forces.append(Damping(coordinate, amount))
 
-    def drive(self, coordinate: Coordinate, source: Source) -> None:
-        """An input, a constant or an expression (``lift * sm.sin(pitch)``) as force on a dynamic coordinate."""
+    def drive(self, coordinate: Coordinate | Frame, source: Source) -> None:
+        """An input, a constant or an expression (``lift * sm.sin(pitch)``) as force on a dynamic coordinate.
+
+        On the frame of a ball, three of them: a moment [N m] in that frame's axes, and its reaction on the parent.
+        """
+        if isinstance(coordinate, Frame):
+            moment = self._sources(source, "drive of a ball")
+            self._forces.append(BallDrive(self._own_ball(coordinate, "drive"), moment))
+            return
         self._own_coordinate(coordinate, "drive")
         if coordinate.kinematic:
             raise ModelError(
@@ -159,6 +170,7 @@ class Builder(Parts):
         return System(
             name=self.name,
             coordinates=tuple(coordinates),
+            balls=tuple(self._balls.values()),
             inputs=tuple(self._inputs.values()),
             parameters=tuple(self._parameters.values()),
             symbols=tuple(self._symbols.values()),

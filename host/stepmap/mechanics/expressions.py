@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Expressions:
+    """Those of a system. Where nothing turns freely, ``chart`` is q itself and ``charted`` are these expressions.
+
+    With balls, q has four stored numbers per ball and v three. Slopes and Hessians in q̄ are then taken in the tangent
+    space: ``e.centered(ca.jacobian(e.charted.residual, e.chart))``, the derivative by a turn c about the child's axes,
+    exp(ĉ) after the quaternion, at c = 0.
+    """
+
     q: ca.SX  # q̄, dynamic coordinates first
     v: ca.SX
     u: ca.SX
@@ -29,31 +37,63 @@ class Expressions:
     positions: ca.SX  # (3, frames), world
     rotations: ca.SX  # (3, 3 frames), from the frames' axes to the world's
     readings: ca.SX  # sensors' channels
+    chart: ca.SX  # what q̄ is differentiated by: ordinary coordinates, and three numbers c per ball
+    turns: ca.SX | None = None  # the c of all balls
+    moved: Expressions | None = None  # expressions that hold c
 
     @property
     def lagrangian(self) -> ca.SX:
         return self.kinetic - self.potential
 
+    @property
+    def charted(self) -> Expressions:
+        """The expressions to differentiate by ``chart``."""
+        return self if self.moved is None else self.moved
+
+    def centered(self, expression: ca.SX) -> ca.SX:
+        """A derivative in the chart at its centre."""
+        if self.turns is None:
+            return expression
+        return ca.substitute(expression, self.turns, ca.SX.zeros(self.turns.numel()))
+
 
 def express(system: System) -> Expressions:
     """The expressions of a system."""
-    n = len(system.coordinates)
-    nd = len(system.dynamic)
-    index = {c.name: i for i, c in enumerate(system.coordinates)}
-    q, v, virtual_v = ca.SX.sym("q", n), ca.SX.sym("v", n), ca.SX.sym("w", n)
-    u = ca.SX.sym("u", len(system.inputs))
+    tangent = system.tangent
+    q, v, u = ca.SX.sym("q", tangent.nq), ca.SX.sym("v", tangent.nv), ca.SX.sym("u", len(system.inputs))
+    if not tangent.balls:
+        return _express(system, q, v, u, q, None)
+    turns = ca.SX.sym("c", 3 * len(tangent.balls))
+    chart = ca.SX(tangent.nv, 1)
+    stored, places = tangent.ordinary
+    for i, at in zip(stored.tolist(), places.tolist(), strict=True):
+        chart[at] = q[i]
+    for number, (_, at) in enumerate(tangent.balls):
+        chart[at : at + 3] = turns[3 * number : 3 * number + 3]
+    moved = _express(system, q, v, u, chart, turns)
+    here = {
+        f.name: moved.centered(getattr(moved, f.name))
+        for f in dataclasses.fields(moved)
+        if f.name not in ("q", "v", "u", "parameters", "chart", "turns", "moved")
+    }
+    return dataclasses.replace(moved, **here, moved=moved)
+
+
+def _express(system: System, q: ca.SX, v: ca.SX, u: ca.SX, chart: ca.SX, turns: ca.SX | None) -> Expressions:
+    tangent = system.tangent
+    virtual_v = ca.SX.sym("w", tangent.nv)
     parameters = ca.vertcat(*system.symbols) if system.symbols else ca.SX(0, 1)
-    real = Kinematics(system.frames, index, q, v)
-    virtual = Kinematics(system.frames, index, q, virtual_v)
+    real = Kinematics(system.frames, tangent, q, v, turns)
+    virtual = Kinematics(system.frames, tangent, q, virtual_v, turns)
 
     links = lump(system.bodies)
     kinetic = sum((link.kinetic(real) for link in links), ca.SX(0))
     weight = sum((link.potential(real, system.gravity) for link in links), ca.SX(0))
     potential = sum((p.energy(real) for p in system.potentials), weight)
     power = sum((f.power(real, virtual, u) for f in system.forces), ca.SX(0))
-    force = ca.gradient(power, virtual_v)[:nd]
+    force = ca.gradient(power, virtual_v)[: tangent.nd]
     # P is linear in v*, so its gradient holds no v*; evaluate at zero to drop the symbol from the graph.
-    force = _bound(ca.substitute(force, virtual_v, ca.SX.zeros(n)), system, real, u)
+    force = _bound(ca.substitute(force, virtual_v, ca.SX.zeros(tangent.nv)), system, real, u)
 
     def stack(parts: list[ca.SX]) -> ca.SX:
         return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
@@ -72,6 +112,8 @@ def express(system: System) -> Expressions:
         positions=ca.densify(ca.horzcat(*(pose.origin for pose in real.pose))),
         rotations=ca.densify(ca.horzcat(*(pose.rotation for pose in real.pose))),
         readings=stack([s.reading(real) for s in system.sensors]),
+        chart=chart,
+        turns=turns,
     )
 
 

@@ -13,7 +13,7 @@ import casadi as ca
 
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.kinematics import Kinematics
-from stepmap.mechanics.quantity import Coordinate, Input
+from stepmap.mechanics.quantity import Ball, Coordinate, Input
 
 Triple: TypeAlias = tuple[Input | ca.SX, Input | ca.SX, Input | ca.SX]
 
@@ -31,6 +31,17 @@ class Damping:
 
     def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
         return -self.coefficient * real.rate(self.coordinate) * virtual.rate(self.coordinate)
+
+
+@dataclass(frozen=True)
+class BallDamping:
+    """−c ω of what a ball turns, against its parent."""
+
+    ball: Ball
+    coefficient: ca.SX
+
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
+        return -self.coefficient * ca.dot(real.turning(self.ball), virtual.turning(self.ball))
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,17 @@ class Drive:
 
     def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
         return amount(self.source, u) * virtual.rate(self.coordinate)
+
+
+@dataclass(frozen=True)
+class BallDrive:
+    """A moment in the axes of what a ball turns; ω is relative to the parent, which has the reaction."""
+
+    ball: Ball
+    source: tuple[Input | ca.SX, Input | ca.SX, Input | ca.SX]
+
+    def power(self, real: Kinematics, virtual: Kinematics, u: ca.SX) -> ca.SX:
+        return ca.dot(ca.vertcat(*(amount(e, u) for e in self.source)), virtual.turning(self.ball))
 
 
 @dataclass(frozen=True)

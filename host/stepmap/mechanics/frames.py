@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,17 +10,17 @@ import casadi as ca
 import numpy as np
 
 from stepmap.errors import ModelError
-from stepmap.mechanics.quantity import Coordinate, Scalar, scalar
+from stepmap.mechanics.quantity import Ball, Coordinate, Scalar, scalar
 
 AXES = ("tx", "ty", "tz", "rx", "ry", "rz")
 
 
 @dataclass(frozen=True)
 class Motion:
-    """How a frame moves relative to its parent: along or about one axis, or by a fixed transform."""
+    """How a frame moves relative to its parent: along or about one axis, as a ball turns, or by a fixed transform."""
 
-    kind: str  # tx ty tz rx ry rz, or se3
-    coordinate: Coordinate | None
+    kind: str  # tx ty tz rx ry rz, ball, or se3
+    coordinate: Coordinate | Ball | None
     value: Any  # SX scalar for an axis, (R, t) of SX for se3
 
     @property
@@ -29,7 +29,7 @@ class Motion:
 
     @property
     def turns(self) -> bool:
-        return self.kind[0] == "r"
+        return self.kind[0] in "rb"
 
 
 Register: TypeAlias = Callable[["Frame", str, Any, "str | None"], "Frame"]
@@ -77,15 +77,49 @@ class Frame:
         """A child displaced by a fixed vector [m]; entries may hold parameters."""
         return self.register(self, "se3", (np.eye(3), (x, y, z)), name)
 
+    def ball(self, joint: str, name: str | None = None, *, speed: float | None = None) -> Frame:
+        """A child that turns freely about the origin of this frame: a ball joint of that name.
+
+        Its unit quaternion (w, x, y, z), child to parent, is stored; it has three tangent dimensions. ``speed`` is the
+        largest rate [rad/s] that generated code has to represent. The frame is called like the joint unless it has a
+        ``name`` of its own.
+        """
+        return self.register(self, "ball", Joint(joint, speed), name)
+
+    def free(
+        self,
+        joint: str,
+        name: str | None = None,
+        *,
+        low: Sequence[float] | None = None,
+        high: Sequence[float] | None = None,
+        speed: float | None = None,
+    ) -> Frame:
+        """A child that moves freely: tx, ty and tz in this frame's axes, then a ball. Seven stored numbers, six
+        tangent dimensions; ``low`` and ``high`` bound the position [m].
+        """
+        return self.register(self, "free", Joint(joint, speed, low, high), name)
+
     def __repr__(self) -> str:
         return f"Frame({self.name!r})"
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What a ball or a free body is asked to be."""
+
+    name: str
+    speed: float | None = None
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    place: tuple[Coordinate, ...] = ()
 
 
 def motion(kind: str, by: Any, what: str) -> Motion:
     """The motion ``by`` describes, checked; ``what`` names the frame in errors."""
     if kind == "se3":
         return Motion("se3", None, _transform(by, what))
-    if isinstance(by, Coordinate):
+    if isinstance(by, Coordinate | Ball):
         return Motion(kind, by, None)
     return Motion(kind, None, scalar(by, what))
 

@@ -4,18 +4,21 @@ A twist is passed from parent to child in body coordinates,
 
     ω = Rᵀ ω_parent + e q̇ (turning),   v = Rᵀ (v_parent + ω_parent × t) + e q̇ (sliding),
 
-which keeps kinetic energy graphs several times smaller than differentiating world poses.
+which keeps kinetic energy graphs several times smaller than differentiating world poses. What a ball turns has
+R = R(quaternion) exp(ĉ) and its own ω in place of e q̇; derivatives in its pose are those in c, at c = 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 
 from stepmap.mechanics.frames import Frame, Motion
-from stepmap.mechanics.quantity import Coordinate
+from stepmap.mechanics.poses.quaternion import near_identity, rotation
+from stepmap.mechanics.poses.tangent import Tangent
+from stepmap.mechanics.quantity import Ball, Coordinate
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,13 @@ class Twist:
 
 
 class Kinematics:
-    """Pose and twist of every frame at (q̄, v̄)."""
+    """Pose and twist of every frame at (q̄, v̄); ``turns`` are the charts c of all balls, three entries each."""
 
-    def __init__(self, frames: Sequence[Frame], index: Mapping[str, int], q: ca.SX, v: ca.SX) -> None:
-        self.index, self.q, self.v = index, q, v
+    def __init__(
+        self, frames: Sequence[Frame], tangent: Tangent, q: ca.SX, v: ca.SX, turns: ca.SX | None = None
+    ) -> None:
+        self.index = {name: i for i, name in enumerate(tangent.names)}
+        self.tangent, self.q, self.v, self.turns = tangent, q, v, turns
         self.pose = [Pose(ca.SX.eye(3), ca.SX(3, 1))]
         self.twist = [Twist(ca.SX(3, 1), ca.SX(3, 1))]
         for frame in frames[1:]:
@@ -43,6 +49,9 @@ class Kinematics:
 
     def _append(self, parent: int, motion: Motion) -> None:
         moved_by = motion.coordinate
+        if isinstance(moved_by, Ball):
+            self._append_ball(parent, moved_by)
+            return
         rotation, offset = relative(motion, None if moved_by is None else self.coordinate(moved_by))
         pose, twist = self.pose[parent], self.twist[parent]
         linear = rotation.T @ (twist.linear + ca.cross(twist.angular, offset))
@@ -57,11 +66,26 @@ class Kinematics:
         self.pose.append(Pose(pose.rotation @ rotation, pose.origin + pose.rotation @ offset))
         self.twist.append(Twist(linear, angular))
 
+    def _append_ball(self, parent: int, ball: Ball) -> None:
+        at = self.index[ball.entries[0].name]
+        turned = rotation(self.q[at : at + 4])
+        if self.turns is not None:
+            number = [s for s, _ in self.tangent.balls].index(at)
+            turned = turned @ near_identity(self.turns[3 * number : 3 * number + 3])
+        pose, twist = self.pose[parent], self.twist[parent]
+        self.pose.append(Pose(pose.rotation @ turned, pose.origin))
+        self.twist.append(Twist(turned.T @ twist.linear, turned.T @ twist.angular + self.turning(ball)))
+
+    def turning(self, ball: Ball) -> ca.SX:
+        """ω of what a ball turns, relative to its parent, in its own axes."""
+        at = self.tangent.places[ball.name]
+        return self.v[at : at + 3]
+
     def coordinate(self, coordinate: Coordinate) -> ca.SX:
         return self.q[self.index[coordinate.name]]
 
     def rate(self, coordinate: Coordinate) -> ca.SX:
-        return self.v[self.index[coordinate.name]]
+        return self.v[self.tangent.places[coordinate.name]]
 
     def position(self, frame: Frame) -> ca.SX:
         return self.pose[frame.index].origin

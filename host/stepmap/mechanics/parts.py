@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,9 +12,10 @@ from stepmap.errors import ModelError
 from stepmap.mechanics.bodies import Body
 from stepmap.mechanics.constraints import Constraint
 from stepmap.mechanics.forces import Force, Triple
-from stepmap.mechanics.frames import Frame, motion
+from stepmap.mechanics.frames import Frame, Joint, motion
 from stepmap.mechanics.potentials import Potential
 from stepmap.mechanics.quantity import (
+    Ball,
     Coordinate,
     Input,
     Parameter,
@@ -36,6 +38,7 @@ class Parts:
             raise ModelError("Builder: name must be a non-empty string")
         self.name = name
         self._coordinates: dict[str, Coordinate] = {}
+        self._balls: dict[str, Ball] = {}
         self._inputs: dict[str, Input] = {}
         self._parameters: dict[str, Parameter] = {}
         self._symbols: dict[str, ca.SX] = {}
@@ -63,7 +66,7 @@ class Parts:
         start: float = 0.0,
     ) -> Coordinate:
         """A generalized coordinate. ``start`` is its value where a pose does not name it."""
-        self._fresh(name, self._coordinates, "coordinate")
+        self._fresh(name, {**self._balls, **self._coordinates}, "coordinate")
         check_limits(low, high, f"coordinate {name!r}")
         check_unit(unit, f"coordinate {name!r}")
         made = Coordinate(name, bool(kinematic), unit, low, high, number(start, f"start of coordinate {name!r}"))
@@ -96,13 +99,20 @@ class Parts:
 
     def _add_frame(self, parent: Frame, kind: str, by: Any, name: str | None) -> Frame:
         self._own(parent, f"{kind} child")
+        if kind == "free":
+            return self._add_free(parent, by, name)
+        if kind == "ball":
+            by = self._add_ball(by)
+            name = by.name if name is None else name
         label = f"frame{len(self._frames)}" if name is None else name
         if not isinstance(label, str) or not label:
             raise ModelError(f"{kind} child: name must be a non-empty string, got {label!r}")
         if any(frame.name == label for frame in self._frames):
             raise ModelError(f"a frame called {label!r} exists already; frame names must be unique")
         move = motion(kind, by, f"frame {label!r}")
-        if move.coordinate is not None:
+        if isinstance(move.coordinate, Ball):
+            pass  # it was made for this frame
+        elif move.coordinate is not None:
             self._own_coordinate(move.coordinate, f"frame {label!r}")
             taken = self._moved.setdefault(move.coordinate.name, label)
             if taken != label:
@@ -117,6 +127,37 @@ class Parts:
         frame = Frame(len(self._frames), label, parent, move, self._add_frame)
         self._frames.append(frame)
         return frame
+
+    def _add_ball(self, joint: Joint) -> Ball:
+        """The ball of a new joint, and its coordinates."""
+        self._fresh(joint.name, {**self._balls, **self._coordinates}, "ball")
+        if joint.speed is not None and not number(joint.speed, f"speed of {joint.name!r}") > 0:
+            raise ModelError(f"speed of {joint.name!r}: must be positive [rad/s], got {joint.speed}")
+        entries = tuple(self.coordinate(f"{joint.name}.{e}", low=-1.0, high=1.0, start=float(e == "w")) for e in "wxyz")
+        made = Ball(joint.name, entries, joint.place, joint.speed)
+        self._balls[joint.name] = made
+        return made
+
+    def _add_free(self, parent: Frame, joint: Joint, name: str | None) -> Frame:
+        """Three frames that slide, and the ball that turns on the last of them."""
+        self._fresh(joint.name, {**self._balls, **self._coordinates}, "free body")
+        ends = [
+            [None] * 3 if end is None else three(end, f"{side} of {joint.name!r}")
+            for side, end in (("low", joint.low), ("high", joint.high))
+        ]
+        x, y, z = place = tuple(
+            self.coordinate(f"{joint.name}.t{axis}", unit="m", low=low, high=high)
+            for axis, low, high in zip("xyz", *ends, strict=True)
+        )
+        return self._add_frame(parent.tx(x).ty(y).tz(z), "ball", dataclasses.replace(joint, place=place), name)
+
+    def _own_ball(self, frame: Frame, what: str) -> Ball:
+        moves = self._own(frame, what).motion
+        if moves is None or not isinstance(moves.coordinate, Ball):
+            raise ModelError(
+                f"{what}: no ball turns frame {frame.name!r}; give a coordinate, or what .ball() or .free() returned"
+            )
+        return moves.coordinate
 
     def _fresh(self, name: str, taken: dict[str, Any], kind: str) -> None:
         if not isinstance(name, str) or not name:

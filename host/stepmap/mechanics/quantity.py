@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import casadi as ca
 
@@ -45,6 +45,21 @@ class Coordinate(Symbolic):
         for name, what in (("symbol", self.name), ("rate", f"{self.name}.rate")):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, ca.SX.sym(what))
+
+
+@dataclass(frozen=True)
+class Ball:
+    """A joint that turns freely: a unit quaternion (w, x, y, z), child to parent. Its rate is ω in the child's axes.
+
+    Each entry of the quaternion is a coordinate of its own; together they have three tangent dimensions. That of a free
+    body has a ``place`` too: three coordinates in the parent's axes that move it before it turns.
+    """
+
+    name: str
+    entries: tuple[Coordinate, ...]
+    place: tuple[Coordinate, ...] = ()
+    speed: float | None = None  # largest |ω| [rad/s] that generated code has to represent
+    kinematic: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,7 @@ def number(value: Any, what: str, kind: str = "a number") -> float:
     return made
 
 
-def three(values: Sequence[Any], what: str) -> list[Any]:
+def three(values: Any, what: str) -> list[Any]:
     """Three entries, whatever they are."""
     if not isinstance(values, Iterable) or isinstance(values, str) or len(made := list(values)) != 3:
         raise ModelError(f"{what}: expected three entries, got {values!r}")

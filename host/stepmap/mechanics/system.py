@@ -7,28 +7,41 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, rows, vector
-from stepmap.errors import ConvergenceError, ModelError
+from stepmap.errors import ModelError
 from stepmap.mechanics.bodies import Body, require_possible
 from stepmap.mechanics.constraints import Constraint, Row
 from stepmap.mechanics.expressions import Expressions, express
 from stepmap.mechanics.forces import Force
 from stepmap.mechanics.frames import Frame
-from stepmap.mechanics.gaps import gap_names, require_movable, violations
+from stepmap.mechanics.gaps import gap_names, require_movable
+from stepmap.mechanics.gaps import violations as violated
+from stepmap.mechanics.poses.named import fill, pose_places, velocity_places
+from stepmap.mechanics.poses.satisfy import satisfied
+from stepmap.mechanics.poses.tangent import Tangent
 from stepmap.mechanics.potentials import Potential
-from stepmap.mechanics.quantity import Coordinate, Input, Parameter, number
+from stepmap.mechanics.quantity import Ball, Coordinate, Input, Parameter, number
 from stepmap.mechanics.sensors import Sensor
+
+Pose: TypeAlias = "Mapping[str, Any] | ArrayLike"
+"""q̄ or a velocity, as an array or by name."""
 
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A mechanism. Made by Builder.build(); q̄ is ordered dynamic coordinates first, then kinematic."""
+    """A mechanism. Made by Builder.build(); q̄ is ordered dynamic coordinates first, then kinematic.
+
+    q̄ has one number per entry of ``coordinates``: arrays of poses have these. A ball has four of them, its unit
+    quaternion, and three tangent dimensions. What is a derivative lives in the tangent space, with ``tangent.nv``
+    entries: velocities (ω in the child's axes), mass matrix, slopes of constraints and readings; ``tangent`` has
+    ``difference`` and ``retract``. Both sizes are the same where nothing turns freely.
+    """
 
     name: str
     coordinates: tuple[Coordinate, ...]
@@ -42,6 +55,7 @@ class System:
     forces: tuple[Force, ...]
     constraints: tuple[Constraint, ...]
     sensors: tuple[Sensor, ...]
+    balls: tuple[Ball, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.dynamic:
@@ -60,6 +74,11 @@ class System:
     @property
     def kinematic(self) -> tuple[Coordinate, ...]:
         return tuple(c for c in self.coordinates if c.kinematic)
+
+    @cached_property
+    def tangent(self) -> Tangent:
+        """The tangent space of q̄."""
+        return Tangent(self.coordinates, self.balls)
 
     @property
     def constraint_names(self) -> tuple[str, ...]:
@@ -107,7 +126,7 @@ class System:
         copy.__dict__["expressions"] = self.expressions
         return copy
 
-    def with_start(self, pose: Mapping[str, float] | ArrayLike) -> System:
+    def with_start(self, pose: Pose) -> System:
         """The same mechanism with ``pose`` as the start of all coordinates."""
         q = self.configuration(pose)
         self.require_on_constraints(q)
@@ -118,26 +137,27 @@ class System:
 
     # configurations ---------------------------------------------------------------------------------------------
 
-    def configuration(self, pose: Mapping[str, float] | ArrayLike) -> Array:
-        """q̄ as an array, from an array or from names; a coordinate that is not named takes its ``start``."""
+    def configuration(self, pose: Pose) -> Array:
+        """q̄ as an array, from an array or from names; a coordinate that is not named takes its ``start``.
+
+        A ball takes its quaternion (w, x, y, z), a free body its position and quaternion. One whose norm is off 1 by up
+        to 1e-3 is normalised.
+        """
         if isinstance(pose, Mapping):
-            return self._named(pose, [c.start for c in self.coordinates], "pose")
-        return vector(pose, len(self.coordinates), "q̄")
+            start = np.array([c.start for c in self.coordinates])
+            q = fill(pose, pose_places(self.tangent, self.balls), start, "pose")
+        else:
+            q = vector(pose, len(self.coordinates), "q̄")
+        return self.tangent.require_unit(q, "pose")
 
-    def velocities(self, velocity: Mapping[str, float] | ArrayLike) -> Array:
-        """A velocity of q̄ as an array; coordinates that are not named stand still."""
+    def velocities(self, velocity: Pose) -> Array:
+        """A velocity of q̄ in the tangent space; what is not named stands still.
+
+        A ball takes ω in the child's axes, a free body the velocity of its position in the parent's axes and ω.
+        """
         if isinstance(velocity, Mapping):
-            return self._named(velocity, [0.0] * len(self.coordinates), "velocity")
-        return vector(velocity, len(self.coordinates), "velocity")
-
-    def _named(self, values: Mapping[str, float], default: Sequence[float], what: str) -> Array:
-        index = {c.name: i for i, c in enumerate(self.coordinates)}
-        out = np.array(default, dtype=float)
-        for name, value in values.items():
-            if name not in index:
-                raise ModelError(f"{what}: no coordinate is called {name!r}; there are {', '.join(index)}")
-            out[index[name]] = number(value, f"{what} {name!r}")
-        return vector(out, len(index), what)
+            return fill(velocity, velocity_places(self.tangent, self.balls), np.zeros(self.tangent.nv), "velocity")
+        return vector(velocity, self.tangent.nv, "velocity")
 
     # what holds at a configuration; arrays may have leading axes --------------------------------------------------
 
@@ -175,18 +195,18 @@ class System:
         return rows(pose, len(self.coordinates), "q̄") @ slope.T + offset
 
     def readings_slope(self, pose: ArrayLike) -> Array:
-        """∂readings/∂q̄, (..., channel, coordinate)."""
+        """∂readings/∂q̄, (..., channel, nv)."""
         if self._affine_readings is not None:
             slope = self._affine_readings[1]
             return np.broadcast_to(slope, (*np.shape(pose)[:-1], *slope.shape))
         flat = self._observe("readings_slope", pose)
-        return flat.reshape(*flat.shape[:-1], len(self.sensor_channels), len(self.coordinates))
+        return flat.reshape(*flat.shape[:-1], len(self.sensor_channels), self.tangent.nv)
 
     @cached_property
     def _affine_readings(self) -> tuple[Array, Array] | None:
         """Offset and slope where every sensor is affine in q̄, as encoders and markers on sliding frames are."""
         e = self.expressions
-        if any(ca.which_depends(e.readings, e.q, 2, False)):
+        if self.balls or any(ca.which_depends(e.readings, e.q, 2, False)):
             return None
         origin = np.zeros(len(self.coordinates))
         flat = self._observe("readings_slope", origin)
@@ -197,55 +217,28 @@ class System:
         return self._observe("residual", pose)
 
     def residuals_slope(self, pose: ArrayLike) -> Array:
-        """∂h/∂q̄, (..., constraint, coordinate)."""
+        """∂h/∂q̄, (..., constraint, nv)."""
         flat = self._observe("residual_jacobian", pose)
-        return flat.reshape(*flat.shape[:-1], len(self.constraint_names), len(self.coordinates))
+        return flat.reshape(*flat.shape[:-1], len(self.constraint_names), self.tangent.nv)
 
     def mass_matrix(self, pose: ArrayLike) -> Array:
-        """∂²T/∂v̄² over all coordinates, (..., n, n)."""
+        """∂²T/∂v̄² over all coordinates, (..., nv, nv)."""
         flat = self._observe("mass_matrix", pose)
-        n = len(self.coordinates)
+        n = self.tangent.nv
         return flat.reshape(*flat.shape[:-1], n, n)
 
-    def satisfy_constraints(
-        self, pose: Mapping[str, float] | ArrayLike, fixed: Sequence[str] = (), *, iterations: int = 50
-    ) -> Array:
+    def satisfy_constraints(self, pose: Pose, fixed: Sequence[str] = (), *, iterations: int = 50) -> Array:
         """The nearest q̄ (least squares, Gauss–Newton) on all constraints; ``fixed`` coordinates are kept.
 
         A gap that is open stays as it is.
         """
-        q = self.configuration(pose)
-        names = [c.name for c in self.coordinates]
-        for name in fixed:
-            if name not in names:
-                raise ModelError(f"fixed: no coordinate is called {name!r}; there are {', '.join(names)}")
-        free = np.array([name not in fixed for name in names])
-        residual = np.inf
-        for iteration in range(iterations):
-            h = self._violations(self.residuals(q))
-            residual = float(np.abs(h).max(initial=0.0))
-            if residual <= 4e-16 * max(1.0, float(np.abs(q).max())) ** 2:
-                return q
-            jacobian = self.residuals_slope(q) * free * (h != 0)[:, None]
-            correction = np.linalg.lstsq(jacobian, -h, rcond=None)[0]
-            if iteration > 2 and residual < 1e-12 and np.abs(correction).max() < 1e-15 * max(1.0, np.abs(q).max()):
-                return q
-            q = q + correction
-        if residual < 1e-12:
-            return q
-        raise ConvergenceError(
-            f"no pose near the given one satisfies the constraints of {self.name!r} (residual {residual:.3g}); "
-            "start closer, or fix fewer coordinates",
-            iterations=iterations,
-            residual=residual,
-            x=q,
-        )
+        return satisfied(self, self.configuration(pose), fixed, iterations)
 
     def require_on_constraints(self, q: Array, tolerance: float = 1e-6, without: Sequence[str] = ()) -> None:
         """Raises ModelError where q̄ is off a constraint, or beyond a gap not in ``without``, by ``tolerance`` [m]."""
         if not self.constraints:
             return
-        gaps = self._violations(self.gaps(q))
+        gaps = self.violations(self.gaps(q))
         gaps[[i for i, name in enumerate(self.constraint_names) if name in without]] = 0.0
         worst = int(np.argmax(np.abs(gaps)))
         if not abs(gaps[worst]) <= tolerance:
@@ -256,9 +249,9 @@ class System:
                 + (" (an open gap is fine)" if is_gap else "")
             )
 
-    def _violations(self, rows: Array) -> Array:
+    def violations(self, rows: Array) -> Array:
         """Entries of h, or of the gaps in metres, that do not hold; 0 for the others."""
-        return violations(rows, self.constraint_rows) if self.gap_names else rows
+        return violated(rows, self.constraint_rows) if self.gap_names else rows
 
     # inside -----------------------------------------------------------------------------------------------------
 
@@ -270,33 +263,34 @@ class System:
             "potential": e.potential,
             "positions": ca.vec(e.positions),
             "gap": e.gap,
-            "gap_velocity": ca.densify(ca.jtimes(e.gap, e.q, e.v)),
+            "gap_velocity": ca.densify(e.centered(ca.jtimes(e.charted.gap, e.chart, e.v))),
             "residual": e.residual,
-            "residual_jacobian": ca.vec(ca.densify(ca.jacobian(e.residual, e.q)).T),
+            "residual_jacobian": _slope(e, e.charted.residual),
             "readings": e.readings,
-            "readings_slope": ca.vec(ca.densify(ca.jacobian(e.readings, e.q)).T),
+            "readings_slope": _slope(e, e.charted.readings),
             "mass_matrix": ca.vec(ca.densify(ca.hessian(e.kinetic, e.v)[0])),
         }
         return {name: ca.Function(name, [e.q, e.v, e.parameters], [out]) for name, out in asked.items()}
 
     def _observe(self, name: str, pose: ArrayLike, velocity: ArrayLike | None = None) -> Array:
-        n = len(self.coordinates)
+        n, nv = len(self.coordinates), self.tangent.nv
         q = rows(pose, n, "q̄")
-        v = np.zeros_like(q) if velocity is None else rows(velocity, n, "velocity")
-        shape = np.broadcast_shapes(q.shape, v.shape)
-        q, v = np.broadcast_to(q, shape), np.broadcast_to(v, shape)
+        v = np.zeros(nv) if velocity is None else rows(velocity, nv, "velocity")
+        shape = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        q, v = np.broadcast_to(q, (*shape, n)), np.broadcast_to(v, (*shape, nv))
         function = self._functions[name]
         out = function.size1_out(0)
-        count = int(np.prod(shape[:-1]))
+        count = int(np.prod(shape))
         if count == 0 or out == 0:
-            return np.zeros((*shape[:-1], out))
-        values = function(q.reshape(count, n).T, v.reshape(count, n).T, self.parameter_values)
-        return np.asarray(values).T.reshape(*shape[:-1], out)
+            return np.zeros((*shape, out))
+        values = function(q.reshape(count, n).T, v.reshape(count, nv).T, self.parameter_values)
+        return np.asarray(values).T.reshape(*shape, out)
 
     def _check_names(self) -> None:
         """Names of states and inputs are made from those of coordinates; two of them must not be the same."""
         q, rho = [c.name for c in self.dynamic], [c.name for c in self.kinematic]
-        states = [*q, *rho, *(f"p_{name}" for name in q), *(f"v_{name}" for name in rho)]
+        moving = [name for name, _ in self.tangent.entries[: self.tangent.nd]]
+        states = [*q, *rho, *(f"p_{name}" for name in moving), *(f"v_{name}" for name in rho)]
         inputs = [*(i.name for i in self.inputs), *(f"{name}_next" for name in rho)]
         for names, kind in ((states, "states"), (inputs, "inputs")):
             for name in names:
@@ -319,14 +313,14 @@ class System:
     def _check_gaps(self) -> None:
         if self.gap_names:
             e = self.expressions
-            slope = ca.jacobian(e.residual, e.q[: len(self.dynamic)])
+            slope = e.centered(ca.jacobian(e.charted.residual, e.chart[: self.tangent.nd]))
             require_movable(self.constraint_names, self.constraint_rows, slope)
 
     def _check_mass_matrix(self) -> None:
         """Some random pose must have a positive definite mass matrix, else a coordinate has no inertia."""
-        nd = len(self.dynamic)
+        nd = self.tangent.nd
         rng = np.random.default_rng(0)
-        poses = rng.uniform(-1.0, 1.0, (3, len(self.coordinates)))
+        poses = self.tangent.normalize(rng.uniform(-1.0, 1.0, (3, len(self.coordinates))))
         for matrix in self.mass_matrix(poses)[:, :nd, :nd]:
             scale = np.sqrt(np.diagonal(matrix))
             if (scale > 0).all():
@@ -336,11 +330,16 @@ class System:
                 weak = np.abs(vectors[:, 0]) > 0.1
             else:
                 weak = ~(scale > 0)
-        names = ", ".join(repr(self.dynamic[i].name) for i in np.flatnonzero(weak))
+        names = ", ".join(repr(self.tangent.entries[i][0]) for i in np.flatnonzero(weak))
         raise ModelError(
             f"system {self.name!r}: the mass matrix is singular, moving {names} moves no mass; "
             "put a mass or inertia on a frame it moves, or declare it kinematic=True"
         )
+
+
+def _slope(e: Expressions, charted: ca.SX) -> ca.SX:
+    """Entries of the Jacobian in the tangent space, row by row."""
+    return ca.vec(ca.densify(e.centered(ca.jacobian(charted, e.chart))).T)
 
 
 def _unpickled(content: bytes) -> System:

@@ -38,7 +38,7 @@ def commands(simulation: Simulation, u_ref: Array) -> Figure:
     kinds = [("inputs", i.unit) for i in system.inputs]
     kinds += [("velocity", f"{c.unit}/s" if c.unit else "") for c in system.kinematic]
     names = [*(i.name for i in system.inputs), *(c.name for c in system.kinematic)]
-    begin = trajectory.x[:1, step.nd : step.nd + step.nk]
+    begin = trajectory.x[:1, step.layout["rho"]]
     found, wanted = (
         grouped(kinds, names, trajectory.t[:-1], np.hstack([u[:, :forces], _rates(u[:, forces:], begin, step.dt)]))
         for u in (trajectory.u, u_ref)

@@ -71,12 +71,13 @@ def slack(system: System, poses: Array) -> Array:
 
 def normals(system: System, planes: Sequence[int]) -> Array:
     """Directions to the admissible sides of planes that never move, in world axes, (planes, 3)."""
-    q, n = ca.SX.sym("q", len(system.coordinates)), len(system.coordinates)
-    pose = Kinematics(system.frames, {c.name: i for i, c in enumerate(system.coordinates)}, q, ca.SX(n, 1)).pose
+    tangent = system.tangent
+    q = ca.SX.sym("q", tangent.nq)
+    pose = Kinematics(system.frames, tangent, q, ca.SX(tangent.nv, 1)).pose
     symbols = ca.vertcat(*system.symbols) if system.symbols else ca.SX(0, 1)
     found = ca.horzcat(ca.SX(3, 0), *(pose[plane].rotation[:, 2] for plane in planes))
     axes = ca.Function("normals", [q, symbols], [ca.densify(found)])
-    out: Array = np.asarray(axes(np.zeros(n), system.parameter_values)).T
+    out: Array = np.asarray(axes(np.zeros(tangent.nq), system.parameter_values)).T
     return out
 
 

@@ -140,7 +140,7 @@ def _holding(system: System, functions: ModelFunctions, q: Array, u: Array, iter
 
 def _pull_slope(system: System, functions: ModelFunctions, q: Array) -> Array:
     """D_q hᵀ at rows of dynamic coordinates, (nd, nc)."""
-    nd, nc = len(system.dynamic), len(system.constraint_names)
+    nd, nc = system.tangent.nd, len(system.constraint_names)
     if not nc:
         return np.zeros((nd, 0))
     slope: Array = call(functions.con, q, system.parameter_values)[1][:, :nd].T
@@ -153,11 +153,11 @@ def _balance_by_input(
     """L_q + F at rest, and its slope in the inputs: by central differences where F is linear, which are exact then."""
     if not linear:
         names = [name for name, _ in functions.second.outputs]
-        out = dict(zip(names, call(functions.second, q, np.zeros_like(q), u, par), strict=True))
+        out = dict(zip(names, call(functions.second, q, np.zeros(functions.e.v.numel()), u, par), strict=True))
         return (out["Lq"] + out["F"])[:, 0], out["Fu"]
 
     def forces(given: Array) -> Array:
-        lq, _, force = call(functions.first, q, np.zeros_like(q), given, par)
+        lq, _, force = call(functions.first, q, np.zeros(functions.e.v.numel()), given, par)
         total: Array = (lq + force)[:, 0]
         return total
 
@@ -171,7 +171,8 @@ class _Balance:
 
     def __init__(self, system: System, functions: ModelFunctions, force: Array, q: Array, closed: Array) -> None:
         self.functions, self.force, self.par = functions, force, system.parameter_values
-        self.nd, self.nc = len(system.dynamic), len(system.constraint_names)
+        self.tangent = system.tangent
+        self.nd, self.nc = self.tangent.nd, len(system.constraint_names)
         self.open = ~closed  # rows whose equation is lam = 0
         self.sticks = np.array(system.constraint_rows, dtype=int) == Row.TANGENT
         self.foot = call(functions.con, q, self.par)[0][:, 0] * self.sticks if self.sticks.any() else 0.0
@@ -184,7 +185,7 @@ class _Balance:
     def evaluate(self, q: Array, lam: Array) -> tuple[Array, Array]:
         f, nd, nc = self.functions, self.nd, self.nc
         names = [name for name, _ in f.second.outputs]
-        out = dict(zip(names, call(f.second, q, np.zeros_like(q), self.force, self.par), strict=True))
+        out = dict(zip(names, call(f.second, q, np.zeros(self.tangent.nv), self.force, self.par), strict=True))
         balance, slope = (out["Lq"] + out["F"])[:, 0], (out["Lqq"] + out["Fq"])[:, :nd]
         if not nc:
             return balance, slope
@@ -198,8 +199,9 @@ class _Balance:
         return np.concatenate([balance - force, held]), matrix
 
     def moved(self, q: Array, lam: Array, dz: Array) -> tuple[Array, Array]:
-        nd = self.nd
-        return np.concatenate([q[:nd] + dz[:nd], q[nd:]]), lam + dz[nd:]
+        moved = np.zeros(self.tangent.nv)
+        moved[: self.nd] = dz[: self.nd]
+        return self.tangent.retract(q, moved), lam + dz[self.nd :]
 
     def scale(self, q: Array, lam: Array) -> float:
         return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, vector
-from stepmap.mechanics.system import System
+from stepmap.mechanics.system import Pose, System
 from stepmap.steps.kernels.equations import Equations, entries
 from stepmap.steps.layout import MechanicalLayout, pose_entries
 from stepmap.steps.mechanical import MechanicalStep
@@ -33,12 +32,13 @@ class RateLinearization(NamedTuple):
 
 
 class EulerLayout(MechanicalLayout):
-    """x = [q, rho, q̇, rhȯ]: coordinates and their rates."""
+    """x = [q, rho, q̇, rhȯ]: coordinates and their rates, ω in the child's axes for balls."""
 
     def __init__(self, system: System) -> None:
+        nd, entries = system.tangent.nd, system.tangent.entries
         rates = {
-            f"{part}_rate": [(f"{name}_rate", f"{unit}/s" if unit else "") for name, unit in entries]
-            for part, entries in pose_entries(system).items()
+            f"{part}_rate": [(f"{name}_rate", f"{unit}/s" if unit else "") for name, unit in some]
+            for part, some in (("q", entries[:nd]), ("rho", entries[nd:]))
         }
         super().__init__(system, pose_entries(system) | rates)
 
@@ -55,19 +55,25 @@ class EulerStep(MechanicalStep):
 
     @cached_property
     def equations(self) -> Equations:
-        """Accelerations a and constraint forces lam from r_q = M a + … = 0 and r_h = d²h/dt² = 0, linear in both."""
-        e, nd, nk, nq = self.system.expressions, self.nd, self.nk, self.nd + self.nk
-        nf = len(self.system.inputs)
-        x, u, dt = ca.SX.sym("x", 2 * nq), ca.SX.sym("u", self.nu), ca.SX.sym("dt")
+        """Accelerations a and constraint forces lam from r_q = M a + … = 0 and r_h = d²h/dt² = 0, linear in both.
+
+        Balls have d/dt L_ω + ω × L_ω − L_θ = F in the child's axes (Euler–Poincaré).
+        """
+        e, nd, nk, tangent = self.system.expressions, self.nd, self.nk, self.system.tangent
+        nf, nq, moved = len(self.system.inputs), tangent.nq, e.charted
+        x, u, dt = ca.SX.sym("x", self.nx), ca.SX.sym("u", self.nu), ca.SX.sym("dt")
         z = ca.SX.sym("z", nd + self.nc)
         a, lam = z[:nd], entries(z, nd, nd + self.nc)
         rate = ca.SX.sym("rate2", nk)
         along = ca.vertcat(e.v, a, rate)
-        lv, lq = ca.gradient(e.lagrangian, e.v)[:nd], ca.gradient(e.lagrangian, e.q)[:nd]
-        motion = ca.jtimes(lv, ca.vertcat(e.q, e.v), along) - lq - e.force
-        speed = ca.jtimes(e.residual, e.q, e.v)
-        pull = ca.jacobian(e.residual, e.q[:nd]).T @ lam
-        residual = ca.densify(ca.vertcat(motion + pull, ca.jtimes(speed, ca.vertcat(e.q, e.v), along)))
+        lv, lq = ca.gradient(moved.lagrangian, e.v)[:nd], ca.gradient(moved.lagrangian, e.chart)[:nd]
+        motion = ca.jtimes(lv, ca.vertcat(e.chart, e.v), along) - lq - moved.force
+        for _, at in tangent.balls:
+            motion[at : at + 3] += ca.cross(e.v[at : at + 3], lv[at : at + 3])
+        speed = ca.jtimes(moved.residual, e.chart, e.v)
+        pull = ca.jacobian(moved.residual, e.chart[:nd]).T @ lam
+        bend = ca.jtimes(speed, ca.vertcat(e.chart, e.v), along)
+        residual = e.centered(ca.densify(ca.vertcat(motion + pull, bend)))
         of_state = ca.Function("of_state", [e.q, e.v, e.u, rate, z, e.parameters], [residual, e.pull])
         forces, rates = entries(u, 0, nf), entries(u, nf, self.nu)
         residual, pull = of_state(x[:nq], x[nq:], forces, rates, z, e.parameters)
@@ -78,11 +84,14 @@ class EulerStep(MechanicalStep):
             dt,
             e.parameters,
             residual=residual,
-            after=x + dt * ca.vertcat(x[nq:], a, rates),
+            after=tangent.retract_of(x, dt * ca.vertcat(x[nq:], a, rates)),
             multipliers=pull * lam,
             guess=ca.SX.zeros(nd + self.nc),
             decisive=nd,
             linear=True,
+            ndx=self.ndx,
+            retract=tangent.retract_of,
+            difference=tangent.difference_of,
         )
 
     @cached_property
@@ -94,30 +103,37 @@ class EulerStep(MechanicalStep):
         forces = (i.name for i in self.system.inputs)
         return (*forces, *(f"{c.name}_rate2" for c in self.system.kinematic))
 
-    def pack(self, pose: Mapping[str, float] | ArrayLike, velocity: Mapping[str, float] | ArrayLike) -> Array:
+    def pack(self, pose: Pose, velocity: Pose) -> Array:
         """x from q̄ and its velocity."""
         return np.concatenate([self.system.configuration(pose), self.system.velocities(velocity)])
 
-    def rest(self, pose: Mapping[str, float] | ArrayLike) -> Array:
+    def rest(self, pose: Pose) -> Array:
         """The state at rest at a pose."""
         q = self.system.configuration(pose)
         self.system.require_on_constraints(q)
-        return np.concatenate([q, np.zeros_like(q)])
+        return np.concatenate([q, np.zeros(self.system.tangent.nv)])
 
     def dynamics(self, x: ArrayLike, u: ArrayLike) -> Rate:
-        """dx/dt: q̈ and multipliers from q̄, its velocity, forces and rhö."""
+        """dx/dt in the tangent space: q̈ and multipliers from q̄, its velocity, forces and rhö."""
         at = self.sensitivity(x, u)  # of x + dt rate, in dt
-        return Rate(at.T, at.multipliers)
+        nv = self.system.tangent.nv
+        rate = np.concatenate([vector(x, self.nx, "x")[-nv:], at.T[nv:]])  # on balls, T is of the chart at the end
+        return Rate(rate, at.multipliers)
 
     def linearize_dynamics(self, x: ArrayLike, u: ArrayLike) -> RateLinearization:
         """dx/dt with its exact derivatives."""
-        at = self.sensitivity(x, u, dt=1.0)
-        return RateLinearization(at.T, at.A - np.eye(self.nx), at.B)
+        at, nv = self.sensitivity(x, u, dt=1.0), self.system.tangent.nv
+        A, velocity = at.A - np.eye(self.ndx), vector(x, self.nx, "x")[-nv:]
+        A[:nv] = np.eye(nv, self.ndx, nv)
+        for _, i in self.system.tangent.balls:  # a turn δ of the axes that ω is given in: dδ/dt = −ω × δ + …
+            w = velocity[i : i + 3]
+            A[i : i + 3, i : i + 3] = -np.cross(w, np.eye(3)).T
+        return RateLinearization(np.concatenate([velocity, at.T[nv:]]), A, np.vstack([0 * at.B[:nv], at.B[nv:]]))
 
     def acceleration(
         self,
-        pose: Mapping[str, float] | ArrayLike,
-        velocity: Mapping[str, float] | ArrayLike,
+        pose: Pose,
+        velocity: Pose,
         forces: ArrayLike = (),
         rho_acceleration: ArrayLike = (),
     ) -> tuple[Array, Array]:
@@ -129,5 +145,5 @@ class EulerStep(MechanicalStep):
             for part, size, name in zip(given, sizes, names, strict=True)
         ]
         rate, multipliers = self.dynamics(self.pack(pose, velocity), np.concatenate(parts))
-        nq = self.nd + self.nk
-        return rate[nq : nq + self.nd], multipliers
+        nv = self.system.tangent.nv
+        return rate[nv : nv + self.nd], multipliers

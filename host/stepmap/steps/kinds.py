@@ -17,6 +17,7 @@ from stepmap.steps.euler import EulerStep
 from stepmap.steps.events.step import EventStep
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.relaxed import RelaxedStep
+from stepmap.steps.rotations.maps import Rotation
 from stepmap.steps.variational import Forces, VariationalStep
 
 Gaps: TypeAlias = Literal["events", "relaxed"]
@@ -51,6 +52,7 @@ def discretize(
     dt: float,
     *,
     forces: Forces = "held",
+    rotation: Rotation = "exp",
     gaps: Gaps = "events",
     kappa: float | None = None,
     substeps: int = 1,
@@ -61,7 +63,8 @@ def discretize(
     ``forces``: "held", half of a force's impulse at each end of the step, as motors give it; or "left", all of it at
     the step's begin, as in the papers. Of a system with gaps it is the step with events: ``substeps`` cuts every step
     into so many equal parts, and ``contacts`` names the gaps that exist in the map, where not all of them do.
-    ``gaps="relaxed"`` is the step for searches, whose gaps are smoothed by ``kappa``.
+    ``gaps="relaxed"`` is the step for searches, whose gaps are smoothed by ``kappa``. ``rotation`` tells how
+    the turn of a ball follows from its rate: "exp", or "cayley".
     """
     if gaps not in get_args(Gaps):
         raise ModelError(f"gaps: expected 'events' or 'relaxed', got {gaps!r}")
@@ -69,19 +72,19 @@ def discretize(
         if substeps != 1:
             raise ModelError("substeps: a relaxed step has no parts; use a shorter dt")
         smoothing = {} if kappa is None else {"kappa": kappa}
-        relaxed = make(RELAXED, system, dt, forces=forces, contacts=contacts, **smoothing)
+        relaxed = make(RELAXED, system, dt, forces=forces, rotation=rotation, contacts=contacts, **smoothing)
         return cast(VariationalStep, relaxed)
     if kappa is not None:
         raise ModelError("kappa: smooths relaxed gaps; give gaps='relaxed' with it")
     if isinstance(system, System) and system.gap_names:
-        made = make(EVENTS, system, dt, forces=forces, substeps=substeps, contacts=contacts)
+        made = make(EVENTS, system, dt, forces=forces, rotation=rotation, substeps=substeps, contacts=contacts)
         return cast(VariationalStep, made)
     if substeps != 1 or contacts is not None:
         raise ModelError(
             f"{'contacts' if substeps == 1 else 'substeps'}: is of systems with gaps, and this one has none; "
             "use b.string or b.contact for what may open"
         )
-    return cast(VariationalStep, make(MIDPOINT, system, dt, forces=forces))
+    return cast(VariationalStep, make(MIDPOINT, system, dt, forces=forces, rotation=rotation))
 
 
 def euler(system: System, dt: float) -> EulerStep:

@@ -101,7 +101,10 @@ class Layout:
 
 
 class MechanicalLayout(Layout):
-    """The layout of a mechanism's state: q̄ = [q, rho] comes first, what moves it comes after."""
+    """The layout of a mechanism's state: q̄ = [q, rho] comes first, what moves it comes after.
+
+    q̄ has nq stored numbers, and nd + nk tangent dimensions, those of dynamic and of kinematic coordinates.
+    """
 
     nd: int
     nk: int
@@ -109,11 +112,51 @@ class MechanicalLayout(Layout):
 
     def __init__(self, system: System, parts: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         super().__init__(parts)
-        self.nd, self.nk, self.forces = len(system.dynamic), len(system.kinematic), len(system.inputs)
+        self.tangent = system.tangent
+        self.nq, self.nd = self.tangent.nq, self.tangent.nd
+        self.nk, self.forces = len(system.kinematic), len(system.inputs)
+
+    @property
+    def ndx(self) -> int:
+        return self.nx - self.nq + self.tangent.nv
+
+    @property
+    def plain(self) -> bool:
+        return not self.tangent.balls
+
+    @cached_property
+    def tangent_names(self) -> tuple[str, ...]:
+        return (*(name for name, _ in self.tangent.entries), *self.names[self.nq :])
+
+    @cached_property
+    def tangent_slices(self) -> Mapping[str, slice]:
+        fewer = self.nq - self.tangent.nv
+        moved = {name: slice(at.start - fewer, at.stop - fewer) for name, at in self.slices.items()}
+        return {**moved, "q": slice(0, self.nd), "rho": slice(self.nd, self.nd + self.nk)}
+
+    def difference(self, a: ArrayLike, b: ArrayLike) -> Array:
+        if self.plain:
+            return super().difference(a, b)
+        a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+        moved = self.tangent.difference(a[..., : self.nq], b[..., : self.nq])
+        return np.concatenate([moved, b[..., self.nq :] - a[..., self.nq :]], axis=-1)
+
+    def retract(self, x: ArrayLike, dx: ArrayLike) -> Array:
+        if self.plain:
+            return super().retract(x, dx)
+        x, dx, nv = np.asarray(x, dtype=float), np.asarray(dx, dtype=float), self.tangent.nv
+        moved = self.tangent.retract(x[..., : self.nq], dx[..., :nv])
+        return np.concatenate([moved, x[..., self.nq :] + dx[..., nv:]], axis=-1)
+
+    def normalize(self, x: ArrayLike) -> Array:
+        if self.plain:
+            return super().normalize(x)
+        x = np.asarray(x, dtype=float)
+        return np.concatenate([self.tangent.normalize(x[..., : self.nq]), x[..., self.nq :]], axis=-1)
 
     def pose(self, x: ArrayLike) -> Array:
-        """q̄ of one state or many, (..., nd + nk)."""
-        out: Array = np.asarray(x, dtype=float)[..., : self.nd + self.nk]
+        """q̄ of one state or many, (..., nq)."""
+        out: Array = np.asarray(x, dtype=float)[..., : self.nq]
         return out
 
     def _with_forces(self, held: Array, forces: ArrayLike | None) -> Array:
@@ -127,7 +170,7 @@ class MechanicalLayout(Layout):
 
     def state(self, pose: ArrayLike, velocity: ArrayLike) -> Array:
         """x (..., nx) of the pose that the last step reached with a velocity."""
-        q, v = rows(pose, self.nd + self.nk, "pose"), rows(velocity, self.nd + self.nk, "velocity")
+        q, v = rows(pose, self.nq, "pose"), rows(velocity, self.tangent.nv, "velocity")
         return np.concatenate([q, self.momentum(q, v), v[..., self.nd :]], axis=-1)
 
 

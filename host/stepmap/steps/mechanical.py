@@ -17,7 +17,10 @@ from stepmap.steps.layout import MechanicalLayout
 
 
 class MechanicalStep(KernelStep):
-    """A step map of a System; u has the forces and one entry per kinematic coordinate."""
+    """A step map of a System; u has the forces and one entry per kinematic coordinate.
+
+    nd and nk count tangent dimensions of dynamic and of kinematic coordinates; q̄ has ``layout.nq`` stored numbers.
+    """
 
     def __init__(self, system: System, dt: float) -> None:
         if not isinstance(system, System):
@@ -26,7 +29,7 @@ class MechanicalStep(KernelStep):
         self.dt = number(dt, "dt", "a number of seconds")
         if not self.dt > 0:
             raise ModelError(f"dt: must be positive, got {dt}")
-        self.nd, self.nk = len(system.dynamic), len(system.kinematic)
+        self.nd, self.nk = system.tangent.nd, len(system.kinematic)
         self.nc = len(system.constraint_names)
         self.nu = len(system.inputs) + self.nk
 
@@ -79,8 +82,8 @@ class MechanicalStep(KernelStep):
 
     def _split(self, x: ArrayLike) -> tuple[Array, Array, Array, Array]:
         state = vector(x, self.nx, "x")
-        nq = self.nd + self.nk
-        q, rho, p, v = np.split(state, [self.nd, nq, nq + self.nd])
+        nq = self.system.tangent.nq
+        q, rho, p, v = np.split(state, [nq - self.nk, nq, nq + self.nd])
         return q, rho, p, v
 
 

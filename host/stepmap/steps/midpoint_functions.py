@@ -13,7 +13,8 @@ forces of constraints have derivatives of their own:
     pull1, pull2   Jacobian of pull, and the Hessian of  m·pull,  in q̄
     con3    J = D(D_q h · d)  and the Hessian of  m·(D_q h · d)  in q̄
 
-Outputs are row-major dense arrays whose structural zeros are never written.
+Outputs are row-major dense arrays whose structural zeros are never written. Derivatives by q̄ are those in its chart,
+which is q̄ itself, and for balls a turn about the child's axes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class ModelFunctions:
     @cached_property
     def _gradient(self) -> tuple[ca.SX, ca.SX]:
         e = self.e
-        return ca.gradient(e.lagrangian, e.q)[: self.nd], ca.gradient(e.lagrangian, e.v)[: self.nd]
+        lq = e.centered(ca.gradient(e.charted.lagrangian, e.chart))
+        return lq[: self.nd], ca.gradient(e.lagrangian, e.v)[: self.nd]
 
     @property
     def _arguments(self) -> tuple[ca.SX, ...]:
@@ -50,11 +52,11 @@ class ModelFunctions:
 
     @cached_property
     def second(self) -> GraphFunction:
-        e, nd, active = self.e, self.nd, self.active
+        e, nd, active, moved = self.e, self.nd, self.active, self.e.charted
         lq, lv = self._gradient
         n = len(active)
-        qa, va = e.q[active], e.v[active]
-        hessian = symmetric(ca.hessian(e.lagrangian, ca.vertcat(qa, va))[0])
+        qa, va = e.chart[active], e.v[active]
+        hessian = symmetric(e.centered(ca.hessian(moved.lagrangian, ca.vertcat(qa, va))[0]))
         rows = list(range(nd))  # active starts with the dynamic coordinates
         q, v = list(range(n)), list(range(n, 2 * n))
         shifted = [n + i for i in rows]
@@ -69,7 +71,7 @@ class ModelFunctions:
                 ("Lqv", hessian[rows, v]),
                 ("Lvq", hessian[shifted, q]),
                 ("Lvv", hessian[shifted, v]),
-                ("Fq", ca.jacobian(e.force, qa)),
+                ("Fq", e.centered(ca.jacobian(moved.force, qa))),
                 ("Fv", ca.jacobian(e.force, va)),
                 ("Fu", ca.jacobian(e.force, e.u)),
             ),
@@ -77,20 +79,20 @@ class ModelFunctions:
 
     @cached_property
     def third(self) -> GraphFunction:
-        e, nd = self.e, self.nd
+        e, nd, moved = self.e, self.nd, self.e.charted
         a, b, c = ca.SX.sym("a", nd), ca.SX.sym("b", nd), ca.SX.sym("c", nd)
-        y = ca.vertcat(e.q[self.active], e.v[self.active], e.u)
+        y = ca.vertcat(e.chart[self.active], e.v[self.active], e.u)
         # Differentiating the Hessian along (a, b) gives a smaller graph than the Hessian of the derivative.
-        hessian = ca.cse(ca.triu(ca.hessian(e.lagrangian, y)[0]))
-        contracted = ca.jtimes(hessian, ca.vertcat(e.q[:nd], e.v[:nd]), ca.vertcat(a, b))
-        contracted += ca.triu(ca.hessian(ca.dot(e.force, c), y)[0])
-        hessian = symmetric(contracted)
+        hessian = ca.cse(ca.triu(ca.hessian(moved.lagrangian, y)[0]))
+        contracted = ca.jtimes(hessian, ca.vertcat(e.chart[:nd], e.v[:nd]), ca.vertcat(a, b))
+        contracted += ca.triu(ca.hessian(ca.dot(moved.force, c), y)[0])
+        hessian = symmetric(e.centered(contracted))
         return GraphFunction("third", (*self._arguments, a, b, c), (("S", hessian),))
 
     @cached_property
     def con(self) -> GraphFunction:
         e = self.e
-        jacobian = ca.jacobian(e.residual, e.q)
+        jacobian = e.centered(ca.jacobian(e.charted.residual, e.chart))
         return GraphFunction("con", (e.q, e.parameters), (("h", e.residual), ("Dh", jacobian)))
 
     @cached_property
@@ -101,27 +103,29 @@ class ModelFunctions:
     def con2(self) -> GraphFunction:
         e = self.e
         m = ca.SX.sym("m", e.residual.numel())
-        hessian = symmetric(ca.hessian(ca.dot(e.residual, m), e.q)[0])
+        hessian = symmetric(e.centered(ca.hessian(ca.dot(e.charted.residual, m), e.chart)[0]))
         return GraphFunction("con2", (e.q, e.parameters, m), (("H", hessian),))
 
     @cached_property
     def con3(self) -> GraphFunction:
         e = self.e
         m, d = ca.SX.sym("m", e.residual.numel()), ca.SX.sym("d", self.nd)
-        q = e.q[: self.nd]
-        hessian = symmetric(ca.jtimes(ca.cse(ca.triu(ca.hessian(ca.dot(e.residual, m), e.q)[0])), q, d))
-        jacobian = ca.jacobian(ca.jtimes(e.residual, q, d), e.q)
+        q, residual = e.chart[: self.nd], e.charted.residual
+        upper = ca.cse(ca.triu(ca.hessian(ca.dot(residual, m), e.chart)[0]))
+        hessian = symmetric(e.centered(ca.jtimes(upper, q, d)))
+        jacobian = e.centered(ca.jacobian(ca.jtimes(residual, q, d), e.chart))
         return GraphFunction("con3", (e.q, e.parameters, m, d), (("J", jacobian), ("H", hessian)))
 
     @cached_property
     def pull1(self) -> GraphFunction:
-        return GraphFunction("pull1", (self.e.q, self.e.parameters), (("Dpull", ca.jacobian(self.e.pull, self.e.q)),))
+        slope = self.e.centered(ca.jacobian(self.e.charted.pull, self.e.chart))
+        return GraphFunction("pull1", (self.e.q, self.e.parameters), (("Dpull", slope),))
 
     @cached_property
     def pull2(self) -> GraphFunction:
         e = self.e
         m = ca.SX.sym("m", e.pull.numel())
-        hessian = symmetric(ca.hessian(ca.dot(e.pull, m), e.q)[0])
+        hessian = symmetric(e.centered(ca.hessian(ca.dot(e.charted.pull, m), e.chart)[0]))
         return GraphFunction("pull2", (e.q, e.parameters, m), (("Hpull", hessian),))
 
     @property
@@ -148,15 +152,16 @@ class GapFunctions(ModelFunctions):
     @cached_property
     def speed(self) -> GraphFunction:
         e = self.e
-        d = ca.SX.sym("d", e.q.numel())
-        slope = ca.jacobian(ca.jtimes(e.residual, e.q, d), e.q)
+        d = ca.SX.sym("d", e.chart.numel())
+        slope = e.centered(ca.jacobian(ca.jtimes(e.charted.residual, e.chart, d), e.chart))
         return GraphFunction("speed", (e.q, e.parameters, d), (("Dspeed", slope),))
 
     @cached_property
     def speed2(self) -> GraphFunction:
         e = self.e
-        m, d = ca.SX.sym("m", e.residual.numel()), ca.SX.sym("d", e.q.numel())
-        hessian = symmetric(ca.jtimes(ca.cse(ca.triu(ca.hessian(ca.dot(e.residual, m), e.q)[0])), e.q, d))
+        m, d = ca.SX.sym("m", e.residual.numel()), ca.SX.sym("d", e.chart.numel())
+        upper = ca.cse(ca.triu(ca.hessian(ca.dot(e.charted.residual, m), e.chart)[0]))
+        hessian = symmetric(e.centered(ca.jtimes(upper, e.chart, d)))
         return GraphFunction("speed2", (e.q, e.parameters, m, d), (("Hspeed", hessian),))
 
     def of(self, order: Order) -> tuple[GraphFunction, ...]:
@@ -166,7 +171,7 @@ class GapFunctions(ModelFunctions):
 
 def _active(e: Expressions, nd: int) -> list[int]:
     """The dynamic coordinates, then those kinematic ones that L or F depend on through position or velocity."""
-    n = e.q.numel()
-    everything = ca.vertcat(e.lagrangian, e.force)
-    in_q, in_v = (ca.which_depends(everything, s, 1, False) for s in (e.q, e.v)) if n else ([], [])
+    n = e.chart.numel()
+    everything = ca.vertcat(e.charted.lagrangian, e.charted.force)
+    in_q, in_v = (ca.which_depends(everything, s, 1, False) for s in (e.chart, e.v)) if n else ([], [])
     return [i for i in range(n) if i < nd or in_q[i] or in_v[i]]

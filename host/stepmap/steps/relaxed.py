@@ -28,6 +28,7 @@ from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
 from stepmap.steps.kernels.compiled import Kernel
 from stepmap.steps.kernels.equations import Equations, entries
+from stepmap.steps.rotations.maps import Rotation
 from stepmap.steps.variational import Forces, VariationalStep
 
 KAPPA = 1e-4
@@ -50,8 +51,9 @@ class RelaxedStep(VariationalStep):
         forces: Forces = "held",
         kappa: float = KAPPA,
         contacts: Sequence[str] | None = None,
+        rotation: Rotation = "exp",
     ) -> None:
-        super().__init__(system, dt, forces)
+        super().__init__(system, dt, forces, rotation)
         self.kappa = _positive(kappa)
         self.contacts = None if contacts is None else tuple(contacts)
         require_relaxable(system)
@@ -83,7 +85,7 @@ class RelaxedStep(VariationalStep):
         """Those of the midpoint step, with φ in place of the rows of gaps and a in place of their impulses."""
         smooth, e, nd = self.smooth_equations(), self.system.expressions, self.nd
         kappa, unit, opening = (ca.SX.sym(name) for name in ("kappa", "unit", "opening"))
-        q1, q2 = smooth.x[: nd + self.nk], smooth.after[: nd + self.nk]
+        q1, q2 = smooth.x[: self.layout.nq], smooth.after[: self.layout.nq]
         pull = ca.Function("pull", [e.q, e.parameters], [e.pull])
         first, last = pull(q1, e.parameters), pull(q2, e.parameters)
         rows, impulses = [], []
@@ -112,6 +114,9 @@ class RelaxedStep(VariationalStep):
             decisive=nd + self.nc,
             damped=True,
             smoothing=int(e.parameters.numel()),
+            ndx=smooth.ndx,
+            retract=smooth.retract,
+            difference=smooth.difference,
         )
 
 

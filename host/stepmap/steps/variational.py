@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ from stepmap.errors import ModelError
 from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.quantity import Coordinate
-from stepmap.mechanics.system import System
+from stepmap.mechanics.system import Pose, System
 from stepmap.steps.balance import balanced, holding_forces
 from stepmap.steps.kernels.compiled import Kernel, choose
 from stepmap.steps.kernels.equations import Equations, entries
@@ -23,6 +23,8 @@ from stepmap.steps.kernels.implicit import call
 from stepmap.steps.layout import MOMENTUM_UNITS, MechanicalLayout, pose_entries
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.midpoint_functions import ModelFunctions
+from stepmap.steps.rotations.equations import equations_with_balls, momentum_with_balls
+from stepmap.steps.rotations.maps import MAPS, Rotation
 
 Forces: TypeAlias = Literal["held", "left"]
 LEFT = {"held": 0.5, "left": 1.0}  # part of a force's impulse that acts at the step's begin
@@ -46,7 +48,7 @@ class MidpointLayout(MechanicalLayout):
             system,
             {
                 **pose_entries(system),
-                "p": [(f"p_{c.name}", MOMENTUM_UNITS.get(c.unit, "")) for c in system.dynamic],
+                "p": [(f"p_{name}", MOMENTUM_UNITS.get(unit, "")) for name, unit in system.tangent.entries[: step.nd]],
                 "v": [(f"v_{c.name}", f"{c.unit}/s" if c.unit else "") for c in system.kinematic],
             },
         )
@@ -58,9 +60,11 @@ class MidpointLayout(MechanicalLayout):
     def momentum(self, pose: ArrayLike, velocity: ArrayLike, forces: ArrayLike | None = None) -> Array:
         """The discrete Legendre transform D2 Ld(q̄ − dt v̄, q̄), and what held forces add to it, (..., nd)."""
         step = self._step
-        nq = self.nd + self.nk
-        q, v = np.broadcast_arrays(rows(pose, nq, "pose"), rows(velocity, nq, "velocity"))
+        q, v = rows(pose, self.nq, "pose"), rows(velocity, self.tangent.nv, "velocity")
         given = np.zeros(self.forces) if forces is None else rows(forces, self.forces, "forces")
+        if not self.plain:
+            return momentum_with_balls(step, q, v, given)
+        q, v = np.broadcast_arrays(q, v)
         flat = (q - step.dt / 2 * v).reshape(-1, q.shape[-1]).T
         u = np.broadcast_to(given, (*q.shape[:-1], self.forces)).reshape(flat.shape[1], self.forces).T
         par = np.tile(step.system.parameter_values[:, None], flat.shape[1])
@@ -75,13 +79,17 @@ class VariationalStep(MechanicalStep):
 
     Constraints hold to rounding at every step; without forces the symplectic form is preserved. Forces that are "held"
     give half of their impulse at each end of the step: p is the momentum at the node, and the map is second order
-    against a plant whose inputs are held over the step. Forces on the "left" give all of it at the step's begin.
+    against a plant whose inputs are held over the step. Forces on the "left" give all of it at the step's begin. Balls
+    turn by ``rotation``: "exp", or "cayley", the map of Kobilarov and others, which is less exact (steps/rotations).
     """
 
-    def __init__(self, system: System, dt: float, forces: Forces = "held") -> None:
+    def __init__(self, system: System, dt: float, forces: Forces = "held", rotation: Rotation = "exp") -> None:
         if forces not in LEFT:
             raise ModelError(f"forces: expected 'held' or 'left', got {forces!r}")
+        if rotation not in MAPS:
+            raise ModelError(f"rotation: expected 'exp' or 'cayley', got {rotation!r}")
         self.forces, self.left = forces, LEFT[forces]
+        self.rotation, self.map = rotation, MAPS[rotation]
         super().__init__(system, dt)
         if system.gap_names and not self.opens:
             raise ModelError(
@@ -93,7 +101,8 @@ class VariationalStep(MechanicalStep):
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"forces": self.forces}
+        turns = {"rotation": self.rotation} if self.rotation != "exp" else {}
+        return {"forces": self.forces, **turns}
 
     @cached_property
     def layout(self) -> MidpointLayout:
@@ -105,6 +114,8 @@ class VariationalStep(MechanicalStep):
 
     @cached_property
     def kernel(self) -> Kernel:
+        if self.system.balls:
+            return self.from_equations()
         forces = len(self.system.inputs)
         active = self.functions.active
         sizes = {"ND": self.nd, "NK": self.nk, "NU": forces, "NC": self.nc, "NA": len(active)}
@@ -119,6 +130,8 @@ class VariationalStep(MechanicalStep):
 
     def smooth_equations(self) -> Equations:
         """Eq. 5–8 as a graph; the unknowns are the next q and the impulses of the constraints."""
+        if self.system.balls:
+            return equations_with_balls(self)
         e, nd = self.system.expressions, self.nd
         nf, nq = len(self.system.inputs), self.nd + self.nk
         x, u, dt = ca.SX.sym("x", self.nx), ca.SX.sym("u", self.nu), ca.SX.sym("dt")
@@ -165,7 +178,8 @@ class VariationalStep(MechanicalStep):
     ) -> Array:
         """x from its parts; parts left out are zero."""
         parts = []
-        for name, part, size in (("q", q, self.nd), ("rho", rho, self.nk), ("p", p, self.nd), ("v", v, self.nk)):
+        stored = len(self.system.dynamic)
+        for name, part, size in (("q", q, stored), ("rho", rho, self.nk), ("p", p, self.nd), ("v", v, self.nk)):
             parts.append(np.zeros(size) if part is None else vector(part, size, name))
         return np.concatenate(parts)
 
@@ -173,7 +187,7 @@ class VariationalStep(MechanicalStep):
         """The parts q, rho, p, v of a state."""
         return MidpointState(*self._split(x))
 
-    def rest(self, pose: Mapping[str, float] | ArrayLike | None = None, forces: ArrayLike | None = None) -> Array:
+    def rest(self, pose: Pose | None = None, forces: ArrayLike | None = None) -> Array:
         """The state that has been held still at a pose for the last step: p = D2 Ld(q, q) = −dt/2 dV/dq.
 
         Without a pose, at the start of all coordinates. ``forces`` are those that held it; forces on the left leave no
@@ -192,13 +206,13 @@ class VariationalStep(MechanicalStep):
         return np.zeros(count) if forces is None else vector(forces, count, "forces")
 
     def _resting(self, q: Array, forces: Array) -> Array:
-        still = np.zeros_like(q)
+        still = np.zeros(self.system.tangent.nv)
         return np.concatenate([q, self.layout.momentum(q, still, forces), still[self.nd :]])
 
     def from_velocity(
         self,
-        pose: Mapping[str, float] | ArrayLike,
-        velocity: Mapping[str, float] | ArrayLike,
+        pose: Pose,
+        velocity: Pose,
         *,
         instant: bool = False,
         forces: ArrayLike | None = None,
@@ -214,18 +228,18 @@ class VariationalStep(MechanicalStep):
         self._require_pose(q)
         if not instant:
             p = self.layout.momentum(q, velocities, self._given(forces))
-            return self.pack(q[: self.nd], q[self.nd :], p, velocities[self.nd :])
-        no_force = np.zeros(len(self.system.inputs))
-        _, lv, _ = call(self.functions.first, q, velocities, no_force, self.system.parameter_values)
-        return self.pack(q[: self.nd], q[self.nd :], lv[:, 0], velocities[self.nd :])
+        else:
+            no_force = np.zeros(len(self.system.inputs))
+            p = call(self.functions.first, q, velocities, no_force, self.system.parameter_values)[1][:, 0]
+        return np.concatenate([q, p, velocities[self.nd :]])
 
-    def satisfy_constraints(self, pose: Mapping[str, float] | ArrayLike, fixed: Sequence[str] = ()) -> Array:
+    def satisfy_constraints(self, pose: Pose, fixed: Sequence[str] = ()) -> Array:
         """The nearest q̄ on all constraints, keeping the ``fixed`` coordinates."""
         return self.system.satisfy_constraints(pose, fixed)
 
     def equilibrium(
         self,
-        pose: Mapping[str, float] | ArrayLike | None = None,
+        pose: Pose | None = None,
         forces: ArrayLike | None = None,
         *,
         iterations: int = 100,
@@ -238,9 +252,9 @@ class VariationalStep(MechanicalStep):
         q = balanced(
             self.system, self.functions, self.system.configuration({} if pose is None else pose), force, iterations
         )
-        return self._resting(q, force), np.concatenate([force, q[self.nd :]])
+        return self._resting(q, force), np.concatenate([force, q[len(self.system.dynamic) :]])
 
-    def holding_forces(self, pose: Mapping[str, float] | ArrayLike | None = None) -> Array | None:
+    def holding_forces(self, pose: Pose | None = None) -> Array | None:
         """The least forces that keep a pose as it is; None where no forces do. ``rest(pose, forces)`` then stays."""
         return holding_forces(self.system, self.functions, self.system.configuration({} if pose is None else pose))
 
@@ -252,7 +266,7 @@ class VariationalStep(MechanicalStep):
         Solves M q̇ + D_q hᵀ μ = p − M_qρ v,  D_q h q̇ = −D_ρ h v  for one state or many, (..., nx).
         """
         state = rows(x, self.nx, "x")
-        nd, nc, nq = self.nd, self.nc, self.nd + self.nk
+        nd, nc, nq = self.nd, self.nc, self.layout.nq
         q, p, v = state[..., :nq], state[..., nq : nq + nd], state[..., nq + nd :]
         mass, jacobian = self.system.mass_matrix(q), self.system.residuals_slope(q)
         matrix = np.zeros((*state.shape[:-1], nd + nc, nd + nc))
@@ -266,5 +280,5 @@ class VariationalStep(MechanicalStep):
 
     def energy(self, x: ArrayLike) -> Array:
         """T + V [J] of one state or many."""
-        q = rows(x, self.nx, "x")[..., : self.nd + self.nk]
+        q = self.layout.pose(rows(x, self.nx, "x"))
         return self.system.kinetic_energy(q, self.velocity(x)) + self.system.potential_energy(q)

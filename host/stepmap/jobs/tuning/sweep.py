@@ -172,8 +172,8 @@ def _distances(step: VariationalStep, x: Array, along: Array) -> tuple[Array, st
         there = system.positions(pose(along))[:, bodies]
         if np.ptp(here.reshape(-1, len(bodies), here.shape[-1]), axis=0).max() > 1e-9:
             return np.sqrt(np.mean(np.sum((here - there) ** 2, axis=-1), axis=-1)), "m"
-    off = (pose(x) - pose(along))[..., : step.nd]
-    units = {c.unit for c in system.dynamic}
+    off = system.tangent.difference(pose(along), pose(x))[..., : step.nd]
+    units = {unit for _, unit in system.tangent.entries[: step.nd]}
     return np.sqrt(np.mean(off**2, axis=-1)), units.pop() if len(units) == 1 else ""
 
 

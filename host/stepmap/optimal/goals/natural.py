@@ -30,16 +30,16 @@ def natural_weights(step: VariationalStep, x: Array, u: Array, bounds: InputBoun
     size = scale_of_inputs(step, bounds)
     at = step.linearize(x, u)
     rate = fastest(at.A, step.dt) or 4.0 / duration
-    layout, nd = step.layout, step.nd
+    layout, nd, places = step.layout, step.nd, step.layout.tangent_slices
     mass = step.system.mass_matrix(layout.pose(x))[:nd, :nd]
     forces = layout.forces
-    pushes = np.abs(np.linalg.solve(mass, at.B[layout["p"], :forces])) @ size[:forces] / step.dt
+    pushes = np.abs(np.linalg.solve(mass, at.B[places["p"], :forces])) @ size[:forces] / step.dt
     far = np.maximum(1.0, pushes / rate**2)
-    scale = np.ones(step.nx)
-    scale[layout["q"]] = far
-    scale[layout["p"]] = np.diagonal(mass) * rate * far
-    scale[layout["rho"]] = size[forces:]
-    scale[layout["v"]] = rate * size[forces:]
+    scale = np.ones(step.ndx)
+    scale[places["q"]] = far
+    scale[places["p"]] = np.diagonal(mass) * rate * far
+    scale[places["rho"]] = size[forces:]
+    scale[places["v"]] = rate * size[forces:]
     weigh = step.dt * rate
     return Weights(np.diag(weigh / scale**2), np.diag(weigh / size**2), np.diag(TERMINAL / scale**2))
 

@@ -33,8 +33,15 @@ def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike, near:
     """The equilibrium at a pose, with the least forces that hold it; raises ModelError where none is ``near`` it."""
     q = step.system.configuration(pose)
     x, u = step.equilibrium(q, _holding(step, q))
-    off = np.abs(step.layout.pose(x) - q)
+    off = np.abs(step.system.tangent.difference(q, step.layout.pose(x)))
     worst = int(off.argmax())
+    if off[worst] > near and not step.layout.plain:
+        name = step.layout.tangent_names[worst]
+        raise ModelError(
+            f"goal: no forces of its inputs hold {step.system.name!r} at this pose: "
+            f"it stands {off[worst]:.3g} off in {name}",
+            hint="Ask for a pose that can be held.",
+        )
     if off[worst] > near:
         name = step.state_names[worst]
         raise ModelError(
@@ -58,7 +65,7 @@ def holds(step: VariationalStep, x: Array, at: Standing, law: Regulator, bounds:
             run = step.follow(x, wanted, np.tile(law.K, (n, 1, 1)), within=bounds)
         except (ConvergenceError, ShapeError):  # it ran away
             return False
-    off = np.abs(step.layout.pose(run.x[-1]) - step.layout.pose(at.x))
+    off = np.abs(step.system.tangent.difference(step.layout.pose(at.x), step.layout.pose(run.x[-1])))
     return bool(np.nanmax(off, initial=0.0) < HELD)
 
 
@@ -67,7 +74,7 @@ def _holding(step: VariationalStep, q: Array) -> Array:
     system, count = step.system, len(step.system.inputs)
     if not count:
         return np.zeros(0)
-    still, par = np.zeros_like(q), system.parameter_values
+    still, par = np.zeros(system.tangent.nv), system.parameter_values
 
     def pull(u: Array) -> Array:
         lq, _, force = call(step.functions.first, q, still, u, par)

@@ -129,15 +129,17 @@ def _events(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
 
 def _end(step: VariationalStep, plan: Plan, weighed: Array | None) -> Finding:
     """How far the end is from where the task has it, beside the way there."""
-    pose, units = step.layout.pose, step.layout.units
+    pose, tangent = step.layout.pose, step.system.tangent
+    units, apart = [unit for _, unit in tangent.entries], tangent.difference
     wanted = pose(plan.reference.x)
-    off, way = np.abs(pose(plan.trajectory.x[-1]) - wanted[-1]), np.abs(wanted - pose(plan.trajectory.x[0])).max(axis=0)
+    off = np.abs(apart(wanted[-1], pose(plan.trajectory.x[-1])))
+    way = np.abs(apart(pose(plan.trajectory.x[0]), wanted)).max(axis=0)
     size = {unit: max(float(way[i]) for i in range(len(way)) if units[i] == unit) for unit in units[: len(way)]}
     parts = np.array([off[i] / (size[units[i]] or 1.0) for i in range(len(off))])
     if weighed is not None and np.any(weighed):
         parts = np.where(weighed, parts, 0.0)
     i = int(parts.argmax())
-    text = f"{_shown(off[i], units[i])} from the task ({step.state_names[i]})"
+    text = f"{_shown(off[i], units[i])} from the task ({tangent.entries[i][0]})"
     remedy = "The weights prefer to stay away, or the time is too short: leave out [weights] for natural ones. " + REST
     return Finding("end", text, bool(parts[i] <= FAR), remedy)
 
@@ -146,24 +148,23 @@ def _rest(step: VariationalStep, plan: Plan) -> Finding:
     """Whether the end stays where it is under the input that holds it."""
     x, layout = plan.trajectory.x[-1], step.layout
     after = step.step(x, held_input(step, x, plan.trajectory.u[-1])).x
-    moved = np.abs(layout.pose(after) - layout.pose(x))
+    entries, apart = step.system.tangent.entries, step.system.tangent.difference
+    moved = np.abs(apart(layout.pose(x), layout.pose(after)))
     i = int(moved.argmax())
     try:
         at = standing(step, layout.pose(x), near=np.inf)
     except (ConvergenceError, ModelError):
         at = None
-    motion = f"it moves {_shown(moved[i], layout.units[i])} per tick ({step.state_names[i]})"
+    motion = f"it moves {_shown(moved[i], entries[i][1])} per tick ({entries[i][0]})"
     if at is None:
         return Finding(
             "rest", f"the end is no equilibrium, and none is near: {motion}", False, "End where it can stand."
         )
-    off = np.abs(layout.pose(at.x) - layout.pose(x))
+    off = np.abs(apart(layout.pose(x), layout.pose(at.x)))
     j = int(off.argmax())
     if off[j] <= AWAY and moved[i] <= AWAY:
         return Finding("rest", f"the end is an equilibrium: {motion}")
-    place = (
-        f", the nearest one is {_shown(off[j], layout.units[j])} away ({step.state_names[j]})" if off[j] > AWAY else ""
-    )
+    place = f", the nearest one is {_shown(off[j], entries[j][1])} away ({entries[j][0]})" if off[j] > AWAY else ""
     return Finding("rest", f"the end is no equilibrium: {motion}{place}", False, REST)
 
 

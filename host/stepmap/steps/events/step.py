@@ -23,6 +23,7 @@ from stepmap.steps.lengths import times
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.midpoint_functions import GapFunctions
 from stepmap.steps.protocol import StepResult, Trajectory
+from stepmap.steps.rotations.maps import Rotation
 from stepmap.steps.variational import Forces, VariationalStep
 
 BEYOND, TOO_MANY = -5, -4  # statuses of the runtime
@@ -48,10 +49,17 @@ class EventStep(VariationalStep):
         forces: Forces = "held",
         substeps: int = 1,
         contacts: Sequence[str] | None = None,
+        rotation: Rotation = "exp",
     ) -> None:
         if isinstance(substeps, bool) or not isinstance(substeps, int) or not 1 <= substeps <= 100:
             raise ModelError(f"substeps: expected a whole number from 1 to 100, got {substeps!r}")
-        super().__init__(system, dt, forces)
+        super().__init__(system, dt, forces, rotation)
+        if system.balls:
+            raise ModelError(
+                f"system {system.name!r} has balls ({', '.join(ball.name for ball in system.balls)}) and gaps, which "
+                "the step with events does not know together",
+                hint="Use gaps='relaxed', or wires (b.distance) in place of strings.",
+            )
         if not system.gap_names:
             raise ModelError(
                 f"system {system.name!r} has no gaps: nothing can happen inside its steps; use sm.discretize"
@@ -61,7 +69,7 @@ class EventStep(VariationalStep):
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"forces": self.forces, "substeps": self.substeps, "contacts": self.contacts}
+        return {**super().options, "substeps": self.substeps, "contacts": self.contacts}
 
     @cached_property
     def functions(self) -> GapFunctions:

@@ -1,0 +1,1 @@
+"""Poses q̄ as numbers: unit quaternions among them, their tangent space, and values by name."""
