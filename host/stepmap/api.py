@@ -2,7 +2,7 @@
 
 from stepmap import systems
 from stepmap.errors import ConvergenceError, JobError, ModelError, ShapeError, StepmapError, ToolchainError
-from stepmap.estimate import Belief, ExtendedKalmanFilter
+from stepmap.estimate import Belief, ExtendedKalmanFilter, ParticleFilter
 from stepmap.geometry import Box, Capsule, HalfSpace, Heightmap, Mesh, Sphere
 from stepmap.mechanics import (
     Builder,
@@ -90,6 +90,7 @@ __all__ = [
     "Linearization",
     "Mesh",
     "ModelError",
+    "ParticleFilter",
     "Phase",
     "Plan",
     "PointwiseStep",

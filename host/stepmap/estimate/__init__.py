@@ -4,6 +4,7 @@ from stepmap.estimate import registry
 from stepmap.estimate.consistency import Consistency, consistency, nees
 from stepmap.estimate.ekf import ExtendedKalmanFilter
 from stepmap.estimate.measurement import MeasurementModel
+from stepmap.estimate.particle import ParticleFilter, Particles
 from stepmap.estimate.protocol import Belief, Filter, Innovation
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "Filter",
     "Innovation",
     "MeasurementModel",
+    "ParticleFilter",
+    "Particles",
     "consistency",
     "nees",
     "registry",
