@@ -139,7 +139,7 @@ def test_report(tmp_path: Path) -> None:
         ("simulat pendulum", "Did you mean 'simulate'?"),
         ("simulate", "Missing argument 'SYSTEM'"),
         ("bnch", "Did you mean 'bench'? See stepmap --help."),
-        ("simulate nothing", "There are ball_on_slope, cart_pendulum,"),
+        ("simulate nothing", "There are ball_on_slope, biped_planar,"),
         ("simulate suspended_mas", "no system is called 'suspended_mas'\nhint: Did you mean 'suspended_mass'?"),
         ("simulate pendulum --colour", "No such option"),
         ("simulate pendulum --step 3", "Did you mean '--steps'? See stepmap simulate --help."),

@@ -143,3 +143,33 @@ def require_possible(inertia: Array, what: str) -> None:
             cause="None can exceed the sum of the other two.",
             hint="Check units and digits. Where it turns in a plane only, give the other two as 0.",
         )
+
+
+def massless(matrices: Array, modes: Sequence[Array]) -> list[int]:
+    """Coordinates that move no mass at any of some poses, as mass matrices (poses, n, n) tell; none where all do.
+
+    ``modes`` are slopes (poses, rows, n) of constraints that hold in a mode: what a mechanism with contacts cannot do
+    in any of its modes needs no mass, such as the turn of a wheel without inertia about its hub.
+    """
+    weak: list[int] = []
+    for matrix in matrices:
+        weak = _weak(matrix)
+        if not weak:
+            return []
+    bound = bool(modes) and all(any(_bound(M, D) for M, D in zip(matrices, mode, strict=True)) for mode in modes)
+    return [] if bound else weak
+
+
+def _weak(matrix: Array) -> list[int]:
+    scale = np.sqrt(np.diagonal(matrix))
+    if not (scale > 0).all():
+        return [int(i) for i in np.flatnonzero(~(scale > 0))]
+    values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
+    return [] if values[0] > 1e-10 else [int(i) for i in np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)]
+
+
+def _bound(matrix: Array, slope: Array) -> bool:
+    """Whether every motion that the rows leave moves mass."""
+    _, sizes, directions = np.linalg.svd(slope)
+    free = directions[int((sizes > 1e-9).sum()) :]
+    return not len(free) or not _weak(free @ matrix @ free.T)

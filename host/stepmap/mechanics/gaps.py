@@ -105,3 +105,15 @@ def violations(values: Array, rows: Sequence[Row]) -> Array:
 def gap_names(constraints: Sequence[Constraint]) -> tuple[str, ...]:
     """Names of the rows that may open."""
     return tuple(label for c in constraints for label, row in zip(c.labels, c.rows, strict=True) if row is Row.GAP)
+
+
+def modes_of(rows: Sequence[Row]) -> list[list[int]]:
+    """Rows that hold while one gap alone is closed, per gap: its own, and those of all constraints that never open."""
+    always = [i for i, row in enumerate(rows) if row is Row.EQUALITY]
+    modes: list[list[int]] = []
+    for i, row in enumerate(rows):
+        if row is Row.GAP:
+            modes.append([*always, i])
+        elif row is Row.TANGENT:
+            modes[-1].append(i)
+    return modes

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ModelError
-from stepmap.mechanics.bodies import Body, require_possible
+from stepmap.mechanics.bodies import Body, massless, require_possible
 from stepmap.mechanics.constraints import Constraint, Row
 from stepmap.mechanics.expressions import Expressions, express
 from stepmap.mechanics.forces import Force
 from stepmap.mechanics.frames import Frame
-from stepmap.mechanics.gaps import gap_names, require_movable
+from stepmap.mechanics.gaps import gap_names, modes_of, require_movable
 from stepmap.mechanics.gaps import violations as violated
 from stepmap.mechanics.poses.named import fill, pose_places, velocity_places
 from stepmap.mechanics.poses.satisfy import satisfied
@@ -321,20 +321,15 @@ class System:
         nd = self.tangent.nd
         rng = np.random.default_rng(0)
         poses = self.tangent.normalize(rng.uniform(-1.0, 1.0, (3, len(self.coordinates))))
-        for matrix in self.mass_matrix(poses)[:, :nd, :nd]:
-            scale = np.sqrt(np.diagonal(matrix))
-            if (scale > 0).all():
-                values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
-                if values[0] > 1e-10:
-                    return
-                weak = np.abs(vectors[:, 0]) > 0.1
-            else:
-                weak = ~(scale > 0)
-        names = ", ".join(repr(self.tangent.entries[i][0]) for i in np.flatnonzero(weak))
-        raise ModelError(
-            f"system {self.name!r}: the mass matrix is singular, moving {names} moves no mass; "
-            "put a mass or inertia on a frame it moves, or declare it kinematic=True"
-        )
+        slopes = self.residuals_slope(poses)[..., :nd]
+        held = [slopes[:, rows] for rows in modes_of(self.constraint_rows)]
+        weak = massless(self.mass_matrix(poses)[:, :nd, :nd], held)
+        if weak:
+            names = ", ".join(repr(self.tangent.entries[i][0]) for i in weak)
+            raise ModelError(
+                f"system {self.name!r}: the mass matrix is singular, moving {names} moves no mass; "
+                "put a mass or inertia on a frame it moves, or declare it kinematic=True"
+            )
 
 
 def _slope(e: Expressions, charted: ca.SX) -> ca.SX:
