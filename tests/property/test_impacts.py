@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import stepmap as sm
-from tests import strikes
+from tests import contraptions, strikes
 from tests.hybrid import Path
 from tests.strikes import Strike
 
@@ -22,6 +22,9 @@ CASES: dict[str, Callable[[], Strike]] = {
     "wall, lossy": lambda: strikes.wall(0.5),
     "wall, elastic": lambda: strikes.wall(1.0),
     "wedge": strikes.wedge,
+    "winch and floor": contraptions.winch,
+    "ball on a see-saw": contraptions.seesaw,
+    "bolas and wall": contraptions.bolas,
 }
 LENGTHS = (0.01, 0.00125)  # neighbours are noisy: errors depend on where in a step an event is
 MASS, FEET = 2.0, 0.2  # of the wedge [kg, m]

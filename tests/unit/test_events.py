@@ -303,3 +303,67 @@ def test_a_foot_that_sticks() -> None:
     assert np.abs(feet[:, 2]).max() < 1e-13
     assert (trajectory.multipliers[k:, 0] > 0).all()
     assert event.energy > 0
+
+
+def test_bodies_that_fall_together_are_struck_as_one() -> None:
+    """A bead lands on another in flight, plastically. Closed without a force, the two neither part nor strike again.
+
+    The lower one falls √(2 h / g) and bounces with e = ½; the parabola of their common centre leads to the next impact.
+    """
+    b = sm.Builder("beads")
+    low, high = (b.coordinate(name, unit="m") for name in ("low", "high"))
+    first, second = b.world.tz(low, name="first"), b.world.tz(high, name="second")
+    b.mass(first, 1.0)
+    b.mass(second, 0.3)
+    b.gravity((0, 0, -9.81))
+    b.contact(first, b.world, restitution=0.5, name="floor")
+    b.contact(second, first.tz(0.1, name="top"), name="beads")
+    bounce = math.sqrt(2 * 0.5 / 9.81)
+    up, down = 0.5 * 9.81 * bounce, 0.5 + 9.81 * bounce  # speeds of both after the bounce
+    met = bounce + (0.8 - 0.5 * bounce - 9.81 / 2 * bounce**2) / (up + down)
+    later = met - bounce
+    height, speed = up * later - 9.81 / 2 * later**2, (up - 0.3 * down) / 1.3 - 9.81 * later
+    again = met + (speed + math.sqrt(speed**2 + 2 * 9.81 * height)) / 9.81
+    for dt in (0.01, 0.005, 0.0025):
+        step = sm.discretize(b.build(), dt)
+        x0 = step.from_velocity({"low": 0.5, "high": 0.9}, {"high": -0.5}, instant=True)
+        run = step.rollout(x0, np.zeros((round(0.5 / dt), 0)))
+        impacts = [event for event in run.events if event.time < again + 1e-9]
+        assert [(event.name, event.kind) for event in impacts] == [(n, "impact") for n in ("floor", "beads", "floor")]
+        assert [event.time for event in impacts] == pytest.approx([bounce, met, again], abs=1e-12)
+
+
+def test_more_impacts_than_a_step_takes() -> None:
+    """A bead between two walls 1 mm apart, at 10 m/s: a thousand elastic impacts in 0.1 s."""
+    b = sm.Builder("rattle")
+    x = b.coordinate("x", unit="m")
+    bead = b.world.tx(x, name="bead")
+    b.mass(bead, 0.1)
+    b.contact(bead, b.world.ry(math.pi / 2, name="left"), restitution=1.0, name="left")
+    b.contact(bead, b.world.tx(1e-3).ry(-math.pi / 2, name="right"), restitution=1.0, name="right")
+    step = sm.discretize(b.build(), 0.1)
+    with pytest.raises(sm.ConvergenceError, match="more than 200 segments in a step"):
+        step.step(step.from_velocity({"x": 5e-4}, {"x": 10.0}, instant=True), [])
+
+
+def test_a_plane_that_rises_at_a_constant_speed() -> None:
+    """Seen from the plane it rests, and the ball has that much more speed: parabolas to rounding."""
+    b = sm.Builder("lift")
+    z = b.coordinate("z", unit="m")
+    floor = b.coordinate("floor", unit="m", kinematic=True)
+    ball = b.world.tz(z, name="ball")
+    b.mass(ball, 0.3)
+    b.gravity((0, 0, -9.81))
+    b.contact(ball, b.world.tz(floor, name="plate"), restitution=0.7, name="hit")
+    step, speed = sm.discretize(b.build(), DT), 0.8
+    x0 = step.from_velocity({"z": 0.4}, {"floor": speed}, instant=True)
+    run = step.rollout(x0, speed * DT * np.arange(1, 101)[:, None])
+    down = math.sqrt(speed**2 + 2 * 9.81 * 0.4)  # against the plane
+    time, wanted = (down - speed) / 9.81, []
+    while time < 1.0:
+        wanted.append(time)
+        down *= 0.7
+        time += 2 * down / 9.81
+    impacts = [event.time for event in run.events if event.kind == "impact"]
+    assert len(wanted) >= 3
+    assert impacts[:3] == pytest.approx(wanted[:3], abs=1e-12)

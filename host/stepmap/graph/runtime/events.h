@@ -10,7 +10,8 @@
 enum { SM_TOO_MANY = -4, SM_BEYOND = -5 }; /* segments in a step; x is beyond a gap by more than BEYOND */
 enum { MAX_SEGMENTS = 200, MAX_STAGES = 3 * MAX_SEGMENTS };
 enum { IMPACT = 1, RELEASE = 2 };
-enum { LOG_WIDTH = 7 }; /* step, row, kind, time in the step, impulse, energy, rejected force */
+/* step, row, kind, time in the step, impulse, energy, rejected force of a release or tangential impulse of an impact */
+enum { LOG_WIDTH = 7 };
 
 #define TOUCH 1e-9      /* m: a gap this close is closed */
 #define BEYOND 1e-6     /* m: a state this far beyond a gap is pulled back by the step */

@@ -7,6 +7,8 @@
 
 #include "events_active.h"
 
+#define STILL 1e-9 /* m/s: a gap that was closed and closes this slowly has not opened */
+
 /* M (Lvv) and the momentum (Lv) of the rates alone at x, and D h (Dh2). */
 static void weigh(chain *e, const double *rate) {
   workspace *s = &e->s;
@@ -170,8 +172,18 @@ static int comes_back(chain *e, const int *rows, const double *p, const double *
   return any;
 }
 
+/* Size of the impulse along the plane of a contact that sticks; 0 where it slides or bounces. */
+static double along_plane(const int *rows, const double *lam, int c) {
+  double sum = 0.0;
+  for (int t = c + 1; t < NC && ROWS[t] == TANGENT; t++) {
+    sum += rows[t] ? lam[t] * lam[t] : 0.0;
+  }
+  return sqrt(sum);
+}
+
 /* Impacts: gaps with an impulse, and those that close with others whose impulses do for them, too. A closed gap that
- * others relieve is told as open by the segment that follows, if it is. */
+ * others relieve is told as open by the segment that follows, if it is. One that was closed without a force, as
+ * between bodies that fall together, is not held; it passes an impulse on, and nothing has struck it. */
 static void log_impacts(chain *e, double time, const int *held, const int *rows, const double *speeds, const double *v1,
                         const double *v2, const double *p1, const double *lam) {
   const workspace *s = &e->s;
@@ -183,12 +195,13 @@ static void log_impacts(chain *e, double time, const int *held, const int *rows,
     weight += rows[c] && ROWS[c] == GAP && !held[c] ? lam[c] * speeds[c] : 0.0;
   }
   for (int c = 0; c < NC; c++) {
-    if (ROWS[c] == GAP && !held[c] && (rows[c] || (e->kept[c] && !e->shut[c]))) {
+    const int still = e->shut[c] && fabs(speeds[c]) <= STILL * s->pull[c];
+    if (ROWS[c] == GAP && !held[c] && !still && (rows[c] || (e->kept[c] && !e->shut[c]))) {
       const double part = rows[c] && weight > 0.0 ? lam[c] * speeds[c] / weight : 0.0;
       if (e->shut[c]) {
         log_event(e, c, RELEASE, time, 0.0, 0.0, 0.0);
       }
-      log_event(e, c, IMPACT, time, rows[c] ? s->pull[c] * lam[c] : 0.0, part * energy, 0.0);
+      log_event(e, c, IMPACT, time, rows[c] ? s->pull[c] * lam[c] : 0.0, part * energy, along_plane(rows, lam, c));
       e->shut[c] = 1;
     }
   }

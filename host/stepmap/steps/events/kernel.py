@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     time: float  # since the step's begin
     impulse: float
     energy: float
-    force: float  # that a release would have taken, on average over a step
+    force: float  # that a release would have taken, on average over a step; of an impact, its tangential impulse
 
 
 class Log(NamedTuple):

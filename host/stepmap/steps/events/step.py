@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.gaps import Contact
 from stepmap.mechanics.system import System
+from stepmap.steps.events.cone import Slip, slips
 from stepmap.steps.events.frozen import FrozenStep
 from stepmap.steps.events.kernel import EventKernel, RecordingKernel
 from stepmap.steps.events.told import tallies, told
@@ -157,6 +158,14 @@ class EventStep(VariationalStep):
     def frozen(self, x: ArrayLike, u: ArrayLike) -> FrozenStep:
         """The map with the order of events of (x, u) everywhere, which the exact derivatives there are those of."""
         return FrozenStep(self, *self._point(x, u))
+
+    def outside_cone(self, trajectory: Trajectory, coefficient: float | Mapping[str, float]) -> tuple[Slip, ...]:
+        """Where contacts that stick would slip: steps and impacts with |λ_t| > μ λ_n, in the order of time.
+
+        ``coefficient`` is μ, one number for all contacts that stick, or numbers by name for those that matter.
+        """
+        self._fits(trajectory)
+        return slips(self, trajectory, coefficient)
 
     def closed(self, x: ArrayLike) -> Array:
         """Which rows of the constraints are closed in a state, (..., nc): those of wires, and gaps that touch."""
