@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +10,61 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
-from stepmap.optimal.direct.motion import Motion, through
+from stepmap.optimal.direct.motion import Motion, interpolated, through
+from stepmap.optimal.direct.names import stored_names
+from stepmap.optimal.direct.phases.support import support_pose, way
 from stepmap.optimal.direct.task import Task
 from stepmap.steps.protocol import Trajectory
 
+FINE = 200  # steps of a way that phases are cut from
 
-def first_guess(task: Task, steps: int) -> Motion:
-    """The task's guess with so many steps, in a time that is allowed."""
+
+def first_guess(task: Task, steps: Sequence[int]) -> list[Motion]:
+    """The task's guess with so many steps per phase, in times that are allowed."""
+    if len(steps) == 1 and not task.cyclic:
+        return [_one_phase(task, steps[0])]
+    if trajectory_of(task.guess) is not None:
+        return _cut(task, steps)
+    times = [float(np.sqrt(low * high)) for low, high in (phase.range for phase in task.all_phases)]
+    ends = np.cumsum([0.0, *times]) / sum(times)
+    whole = _whole_way(task, FINE)
+    motions = []
+    for count, time, begin, end, mode in zip(steps, times, ends[:-1], ends[1:], task.modes, strict=True):
+        q = interpolated(np.linspace(0, 1, FINE + 1), np.linspace(begin, end, count + 1), whole)
+        motions.append(through(task.mechanism, q, time, mode.count))
+    return motions
+
+
+def _cut(task: Task, steps: Sequence[int]) -> list[Motion]:
+    """A given trajectory, cut into phases by their numbers of steps."""
+    given = trajectory_of(task.guess)
+    assert given is not None
+    m, wanted = task.mechanism, np.array([phase.steps for phase in task.all_phases])
+    cuts = np.round(np.cumsum([0, *wanted]) / wanted.sum() * given.steps).astype(int)
+    motions = []
+    for count, begin, end, phase, mode in zip(steps, cuts[:-1], cuts[1:], task.all_phases, task.modes, strict=True):
+        q, u = given.x[begin : end + 1, : m.nq], given.u[begin:end, : m.nu]
+        time = float(given.t[end] - given.t[begin])
+        part = through(m, q, time, mode.count, u).resampled(count).timed(*phase.range)
+        motions.append(through(m, part.q, part.time, mode.count, part.u))
+    return motions
+
+
+def _whole_way(task: Task, steps: int) -> Array:
+    """Poses from the start to the goal, or of a cycle from the renamed support pose to that pose."""
+    if task.renaming is None:
+        return straight(task, steps)
+    end = support_pose(task.mechanism, task.modes[-1], task.modes[0], task.renaming, task.first.q)
+    for name, value, (low, high) in zip(stored_names(task.system), end, task.bounds.q.T, strict=True):
+        if not low - 1e-6 <= value <= high + 1e-6:
+            raise ModelError(
+                f"start: with the contacts of the transition closed, {name} = {value:.4g} is outside its limits, "
+                f"{low:g} to {high:g}: the periodic map is not consistent with the contacts, or a stride is out of reach"
+            )
+    return way(task.renaming.pose(end), end, task.bounds.q, steps)
+
+
+def _one_phase(task: Task, steps: int) -> Motion:
     low, high = task.all_phases[0].range
     given = trajectory_of(task.guess)
     if given is not None:

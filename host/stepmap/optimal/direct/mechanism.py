@@ -74,6 +74,17 @@ class Mechanism:
         return ca.Function("held", [e.q, e.parameters], [e.residual, slope, e.pull])
 
     @cached_property
+    def _works(self) -> ca.Function:
+        """Work per second of each input: u_i (∂F/∂u_i)ᵀ v of the dynamic coordinates."""
+        e = self.system.expressions
+        powers = e.u * (ca.jacobian(e.force, e.u).T @ e.v[: self.nd])
+        return ca.Function("works", [e.q, e.v, e.u, e.parameters], [ca.densify(powers)])
+
+    def powers(self, q: ca.SX, v: ca.SX, u: ca.SX, par: ca.SX) -> ca.SX:
+        """Power of each input."""
+        return self._works(q, v, u, par)
+
+    @cached_property
     def mass(self) -> ca.Function:
         """∂²T/∂v̄² of (q̄, parameters)."""
         e = self.system.expressions
@@ -122,6 +133,11 @@ class Mechanism:
         e = self.system.expressions
         return ca.Function("pull", [e.q, e.parameters], [e.pull])
 
+    def works(self, q: Array, v: Array, u: Array, h: float) -> Array:
+        """Work of each input in steps with these middles, (K, nu)."""
+        out: Array = h * self.values(self._works, q, v, u)[0]
+        return out
+
     def instant(self, q: Array, v: Array) -> Array:
         """p = L_v at a pose and velocity, (K, nd)."""
         return self.values(self._middle, q, v, np.zeros((len(q), self.nu)))[1]
@@ -137,13 +153,15 @@ class Mode:
 
     @classmethod
     def of(cls, system: System, closed: Sequence[str] = ()) -> Mode:
-        """Wires, and the named gaps with the tangents of feet that stick."""
+        """Wires, and the named gaps with the tangents of feet that stick, but for rows that nothing moves."""
+        e = system.expressions
+        moved = set(ca.sparsify(ca.jacobian(e.residual, e.q)).sparsity().row())
         rows: list[int] = []
         owner = ""
         for i, (name, kind) in enumerate(zip(system.constraint_names, system.constraint_rows, strict=True)):
             if kind is not Row.TANGENT:
                 owner = name
-            if kind is Row.EQUALITY or owner in closed:
+            if kind is Row.EQUALITY or (owner in closed and i in moved):
                 rows.append(i)
         return cls(
             tuple(rows),

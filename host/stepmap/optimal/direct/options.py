@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from stepmap.optimal.direct.names import Formula
+from stepmap.optimal.direct.task import Phase
 
 
 class Options(TypedDict, total=False):
@@ -30,3 +31,9 @@ class Options(TypedDict, total=False):
     max_iterations: int
     tolerance: float
     weights: tuple[Any, Any] | None
+    phases: Sequence[Phase]
+    periodic: Mapping[str, Formula] | None
+    design: Mapping[str, Any]
+    clearance: Mapping[str, float | None]
+    landing: Mapping[str, float]
+    friction: Mapping[str, float]

@@ -9,14 +9,15 @@ from typing import TypeAlias
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.guess import first_guess
 from stepmap.optimal.direct.motion import Motion, disturbed
 from stepmap.optimal.direct.nlp.solve import Found, Settings, solve
-from stepmap.optimal.direct.transcription import Formulation, Transcription
+from stepmap.optimal.direct.transcription import Transcription
 from stepmap.optimal.problem import Iteration, Status
 
 COARSEST = 40  # steps: below, the first grid is the last one
-NEAR = 1e-3  # barrier parameter of a refined guess
+NEAR, WORK, RELEASED = 1e-3, 0.1, 1e-6  # barrier parameters of a refined guess, of work after effort, of a design
 TRIES = 5  # starts, where none that was asked for meets all conditions
 Monitor: TypeAlias = Callable[[Iteration], None]
 
@@ -77,24 +78,40 @@ def levels(steps: int) -> list[int]:
 
 
 def search(formulation: Formulation, monitor: Monitor | None = None, near: Sequence[Motion] | None = None) -> Searched:
-    """The best motion found; with motions that are ``near``, from them, on the last grid alone."""
-    task = formulation.task
-    log = _Log(monitor)
-    full = [phase.steps for phase in task.all_phases]
+    """The best motion found; with motions that are ``near``, from them, on the last grid alone.
+
+    Where work is priced, effort is first: work has corners, and many minima. Parameters of a design are released last.
+    """
+    task, log = formulation.task, _Log(monitor)
+    full = tuple(phase.steps for phase in task.all_phases)
+    first = Formulation(task, gentle=True) if formulation.works else formulation
     if near is not None:
+        grid = Transcription(formulation, full)
         motions = [motion.resampled(count) for motion, count in zip(near, full, strict=True)]
-        grid = Transcription(formulation, tuple(full))
-        return _searched(grid, _solved(grid, motions, log, NEAR), log, ())
+        return _searched(grid, _solved(grid, grid.packed(motions), log, NEAR), log, ())
     grids = _grids(full)
-    grid = Transcription(formulation, grids[0])
+    grid = Transcription(first, grids[0])
     attempts, found = _begin(grid, log)
     for count in grids[1:]:
-        if found.status in (Status.INTERRUPTED, Status.UNMET):
+        if _over(found):
             break
-        motions = [motion.resampled(k) for motion, k in zip(grid.unpacked(found.w), count, strict=True)]
-        grid = Transcription(formulation, count)
-        found = _solved(grid, motions, log, NEAR)
+        grid, found = _moved(grid, found, Transcription(first, count), log, NEAR)
+    if formulation.works and not _over(found):
+        grid, found = _moved(grid, found, Transcription(formulation, full), log, WORK)
+    if task.designed and not _over(found):
+        free = Transcription(grid.formulation, grid.steps, frozen=False)
+        grid, found = free, _solved(free, found.w, log, RELEASED, (found.rows, found.variables))
     return _searched(grid, found, log, attempts)
+
+
+def _over(found: Found) -> bool:
+    return found.status in (Status.INTERRUPTED, Status.UNMET)
+
+
+def _moved(grid: Transcription, found: Found, onto: Transcription, log: _Log, mu: float) -> tuple[Transcription, Found]:
+    """A result as the guess of another grid or cost."""
+    motions = [motion.resampled(k) for motion, k in zip(grid.unpacked(found.w), onto.steps, strict=True)]
+    return onto, _solved(onto, onto.packed(motions, grid.others(found.w)), log, mu)
 
 
 def _grids(full: Sequence[int]) -> list[tuple[int, ...]]:
@@ -105,15 +122,15 @@ def _grids(full: Sequence[int]) -> list[tuple[int, ...]]:
 def _begin(grid: Transcription, log: _Log) -> tuple[tuple[Attempt, ...], Found]:
     """The best result of all starts on the coarsest grid."""
     task = grid.task
-    guess = first_guess(task, grid.steps[0])
+    guess = first_guess(task, grid.steps)
     rng = np.random.default_rng(task.seed)
     attempts: list[Attempt] = []
     best: Found | None = None
     for number in range(max(task.starts, TRIES)):
         if number >= task.starts and best is not None and best.status is not Status.UNMET:
             break
-        start = guess if number == 0 else disturbed(task.mechanism, guess, task.bounds, rng)
-        found = _solved(grid, [start], log, None)
+        start = guess if number == 0 else [disturbed(task.mechanism, one, task.bounds, rng) for one in guess]
+        found = _solved(grid, grid.packed(start), log, None)
         time = sum(motion.time for motion in grid.unpacked(found.w))
         attempts.append(Attempt(found.cost, time, found.status))
         if best is None or _rank(found) < _rank(best):
@@ -129,11 +146,12 @@ def _rank(found: Found) -> tuple[bool, float]:
     return not found.status.ok, found.cost if found.status.ok else found.infeasibility
 
 
-def _solved(grid: Transcription, motions: Sequence[Motion], log: _Log, mu: float | None) -> Found:
+def _solved(
+    grid: Transcription, w: Array, log: _Log, mu: float | None, multipliers: tuple[Array, Array] | None = None
+) -> Found:
     task = grid.task
-    settings = Settings(task.solver, task.max_iterations, task.tolerance, mu)
-    name = f"{sum(grid.steps)} steps"
-    found = solve(grid.program, grid.bounds, grid.packed(motions), settings, log.watch(name))
+    settings = Settings(task.solver, task.max_iterations, task.tolerance, mu, multipliers)
+    found = solve(grid.program, grid.bounds, w, settings, log.watch(f"{sum(grid.steps)} steps"))
     log.cpu_s += found.cpu_s
     log.counts.append(found.iterations)
     return found

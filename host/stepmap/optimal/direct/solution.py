@@ -12,9 +12,10 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.quantity import number
+from stepmap.mechanics.system import System
+from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.search import Attempt, Searched, search
 from stepmap.optimal.direct.task import Task
-from stepmap.optimal.direct.transcription import Formulation
 from stepmap.optimal.goals.natural import natural_weights
 from stepmap.optimal.lqr import lqr
 from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
@@ -87,23 +88,48 @@ class DirectSolution:
         return sum(motion.time for motion in self.searched.motions)
 
     @cached_property
+    def design(self) -> dict[str, float]:
+        """Values of the parameters that were found, by name."""
+        values = self.searched.transcription.others(self.searched.found.w)["design"]
+        names = [self.task.system.parameters[i].name for i in self.task.designed]
+        return dict(zip(names, map(float, values), strict=True))
+
+    @cached_property
+    def system(self) -> System:
+        """The system with the parameters that were found."""
+        return self.task.system.with_parameters(**self.design) if self.design else self.task.system
+
+    @cached_property
     def step(self) -> VariationalStep:
-        motion = self.searched.motions[0]
-        return discretize(self.task.system, motion.h)
+        """The map of the motion, or of its first phase."""
+        motion, phases = self.searched.motions[0], self.task.all_phases
+        if self.task.phases and self.system.gap_names:
+            return discretize(self.system, motion.h, contacts=phases[0].closed)
+        return discretize(self.system, motion.h)
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """Times, states and inputs of the map; the program's own, not simulated again."""
-        task, motion = self.task, self.searched.motions[0]
-        m = task.mechanism
-        forces = np.zeros((motion.steps, len(task.system.constraint_names)))
-        rows = list(task.modes[0].rows)
-        if rows:
-            forces[:, rows] = m.pulls(motion.q[:-1])[:, rows] * motion.lam
-        before = np.vstack([task.first.v[None], motion.v])[:, m.nd :]
-        x = np.hstack([motion.q, motion.p, before])
-        u = np.hstack([motion.u, motion.q[1:, m.nq - (m.n - m.nd) :]])
-        return Trajectory(motion.h * np.arange(motion.steps + 1), x, u, forces)
+        """Times, states and inputs of the map; the program's own, not simulated again.
+
+        The state at the end of a phase is the one before its transition.
+        """
+        m, motions, modes = self.task.mechanism, self.searched.motions, self.task.modes
+        states, inputs, forces, lengths = [], [], [], []
+        for i, (motion, mode) in enumerate(zip(motions, modes, strict=True)):
+            held = np.zeros((motion.steps, len(self.task.system.constraint_names)))
+            rows = list(mode.rows)
+            if rows:
+                held[:, rows] = m.pulls(motion.q[:-1])[:, rows] * motion.lam
+            before = np.vstack([self.task.first.v[None] if i == 0 else motions[i - 1].v[-1:], motion.v])[:, m.nd :]
+            x = np.hstack([motion.q, motion.p, before])
+            states.append(x if i == 0 else x[1:])
+            inputs.append(np.hstack([motion.u, motion.q[1:, m.nq - (m.n - m.nd) :]]))
+            forces.append(held)
+            lengths.append(np.full(motion.steps, motion.h))
+        t = np.concatenate([[0.0], np.cumsum(np.concatenate(lengths))])
+        if len(motions) == 1:
+            t = motions[0].h * np.arange(motions[0].steps + 1)
+        return Trajectory(t, np.vstack(states), np.vstack(inputs), np.vstack(forces))
 
     @property
     def multipliers(self) -> Array:

@@ -19,6 +19,8 @@ import casadi as ca
 from stepmap.optimal.direct.mechanism import Mechanism, Middle, Mode
 from stepmap.optimal.direct.names import by_name, entries, momentum_names, velocity_names
 
+EFFORT = 0.01  # weight of effort that stands for work where a search begins
+
 
 @dataclass(frozen=True, eq=False)
 class Node:
@@ -84,6 +86,7 @@ class Stage:
 
     node: Node
     mode: Mode
+    works: bool = False  # whether the work of inputs is split into parts s⁺ − s⁻, s ≥ 0, so that |work| is linear
 
     @property
     def mechanism(self) -> Mechanism:
@@ -91,8 +94,12 @@ class Stage:
 
     @property
     def ns(self) -> int:
-        """Variables of a stage: velocities, inputs, multipliers."""
-        return self.mechanism.n + self.mechanism.nu + self.mode.count
+        """Variables of a stage: velocities, inputs, multipliers, and parts of the work."""
+        return self.mechanism.n + self.mechanism.nu + self.mode.count + self.parts
+
+    @property
+    def parts(self) -> int:
+        return 2 * self.mechanism.nu if self.works else 0
 
     @cached_property
     def s(self) -> ca.SX:
@@ -113,7 +120,12 @@ class Stage:
 
     @property
     def lam(self) -> ca.SX:
-        return self.s[self.ns - self.mode.count :] if self.mode.count else ca.SX(0, 1)
+        at = self.mechanism.n + self.mechanism.nu
+        return self.s[at : at + self.mode.count] if self.mode.count else ca.SX(0, 1)
+
+    @property
+    def split(self) -> ca.SX:
+        return self.s[self.ns - self.parts :] if self.parts else ca.SX(0, 1)
 
     @property
     def y(self) -> ca.SX:
@@ -139,6 +151,10 @@ class Stage:
         rows.append(node.p + h / 2 * push - m.lv - impulse)
         if self.mode.count:
             rows.append(self.mode.kept(self.mechanism.held(q_after, node.par).residual, held.residual))
+        if self.works:
+            nu, split = self.mechanism.nu, self.split
+            powers = self.mechanism.powers(self.q_middle, self.v, self.u, node.par)
+            rows.append(h * powers - split[:nu] + split[nu:])
         return ca.vertcat(*rows)
 
     @property
@@ -147,7 +163,9 @@ class Stage:
         system = self.mechanism.system
         moved = [f"motion of {c.name}" for c in system.coordinates]
         pushed = [f"momentum of {c.name}" for c in system.dynamic]
-        return (*moved, *pushed, "length of the step", *pushed, *(f"constraint {name}" for name in self.mode.labels))
+        held = (f"constraint {name}" for name in self.mode.labels)
+        worked = (f"work of {i.name}" for i in system.inputs) if self.works else ()
+        return (*moved, *pushed, "length of the step", *pushed, *held, *worked)
 
     @cached_property
     def forces(self) -> ca.SX:
@@ -168,6 +186,8 @@ class Stage:
             **kinematic,
             **entries(velocity_names(system), self.v),
             **entries(momentum_names(system), self.middle.lv),
+            "effort": ca.sumsqr(self.u),
+            "work": ca.sum1(self.split) / node.h if self.works else ca.SX(0),
             "t": (node.k + 0.5) * node.h,
             "h": node.h,
         }

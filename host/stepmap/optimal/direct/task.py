@@ -12,13 +12,17 @@ import numpy as np
 from stepmap.errors import ModelError
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
+from stepmap.optimal.direct.conditions import read_range
 from stepmap.optimal.direct.ends import End, read_goal, read_start, require_possible, require_reachable
 from stepmap.optimal.direct.limits import Bounds, bounds_of, read_limits
 from stepmap.optimal.direct.mechanism import Mechanism, Mode
 from stepmap.optimal.direct.names import Formula
+from stepmap.optimal.direct.phases.contacts import read_gaps
+from stepmap.optimal.direct.phases.renaming import Renaming
 from stepmap.text import nearest
 
 CHANGE = 0.5  # m or rad per step: wires hold at nodes alone, and a mass on one could jump across
+STRIDE = 0.2  # the same in phases
 SOLVERS = ("ipopt", "fatrop")
 
 
@@ -81,6 +85,12 @@ class Task:
     max_iterations: int = 1000
     tolerance: float = 1e-9
     weights: tuple[Any, Any] | None = None
+    phases: Sequence[Phase] = ()
+    periodic: Mapping[str, Formula] | None = None
+    design: Mapping[str, Any] = field(default_factory=dict)
+    clearance: Mapping[str, float | None] = field(default_factory=dict)
+    landing: Mapping[str, float] = field(default_factory=dict)
+    friction: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.system, System):
@@ -101,7 +111,10 @@ class Task:
                     raise ModelError(
                         f"phases: no gap is called {name!r}", hint=nearest(str(name), self.system.gap_names)
                     )
+        self._check_phases()
         bounds = self.bounds
+        if self.cyclic:
+            return
         require_possible(self.system, self.first, bounds, "start")
         require_possible(self.system, self.last, bounds, "goal")
         require_reachable(self.system, self.first, self.last, bounds, sum(p.range[1] for p in self.all_phases))
@@ -111,11 +124,67 @@ class Task:
         """Of a coordinate in one step: what was given, or enough not to pass through a constraint between nodes."""
         if self.change is not None:
             return number(self.change, "change")
+        if self.phases:
+            return STRIDE
         return CHANGE if any(mode.count for mode in self.modes) else np.inf
 
     @cached_property
     def all_phases(self) -> tuple[Phase, ...]:
-        return (Phase((), self.steps, self.time),)
+        if not self.phases:
+            return (Phase((), self.steps, self.time),)
+        if not all(isinstance(phase, Phase) for phase in self.phases):
+            raise ModelError(f"phases: expected sm.Phase(closed=[...], steps=, time=), got {self.phases!r}")
+        return tuple(self.phases)
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether the end is the start again, renamed; the start is then a guess."""
+        return self.periodic is not None
+
+    @cached_property
+    def renaming(self) -> Renaming | None:
+        return None if self.periodic is None else Renaming(self.mechanism, self.periodic)
+
+    @cached_property
+    def gaps(self) -> dict[str, dict[str, float | None]]:
+        """Clearances, least speeds of landings and friction by the name of a gap."""
+        kinds = (("clearance", True), ("landing", False), ("friction", False))
+        return {what: read_gaps(self.system, getattr(self, what), what, none=none) for what, none in kinds}
+
+    @cached_property
+    def designed(self) -> dict[int, tuple[float, float]]:
+        """Ranges of parameters that are found, by their numbers."""
+        names = [p.name for p in self.system.parameters]
+        out = {}
+        for name, ends in self.design.items():
+            if name not in names:
+                raise ModelError(f"design: the system has no parameter {name!r}", hint=nearest(str(name), names))
+            low, high = read_range(ends, f"design of {name!r}")
+            if not low <= self.system.parameter_values[names.index(name)] <= high:
+                raise ModelError(
+                    f"design of {name!r}: its value {self.system.parameter_values[names.index(name)]:g} is outside of "
+                    f"{low:g} to {high:g}",
+                    hint="The search begins at the system's own value.",
+                )
+            out[names.index(name)] = low, high
+        return out
+
+    def _check_phases(self) -> None:
+        _ = self.renaming, self.gaps, self.designed
+        if self.cyclic and self.goal:
+            raise ModelError("goal: a periodic motion ends where it began, renamed; leave it out")
+        if self.solver != "ipopt" and (self.phases or self.cyclic or self.design):
+            raise ModelError("solver: phases, periodic motions and designs are for 'ipopt' alone")
+        if self.system.kinematic and self.cyclic:
+            raise ModelError("periodic: a system with kinematic coordinates cannot be; drive them by forces")
+        for phase, mode in zip(self.all_phases, self.modes, strict=True):
+            slope = self.system.residuals_slope(self.system.configuration({}) + 0.1 * np.arange(self.mechanism.nq))
+            rows = slope[list(mode.rows), : self.mechanism.nd]
+            if len(rows) and np.linalg.matrix_rank(rows, tol=1e-9) < len(rows):
+                closed = ", ".join(phase.closed) or "no gap"
+                raise ModelError(
+                    f"phases: constraints of the phase with {closed} closed depend on each other; leave one out"
+                )
 
     @cached_property
     def mechanism(self) -> Mechanism:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,94 +10,16 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.optimal.direct.conditions import Condition, boundary_conditions, path_conditions
 from stepmap.optimal.direct.ends import released
+from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.motion import Motion
-from stepmap.optimal.direct.names import expression
 from stepmap.optimal.direct.nlp.block import Block, Placed
 from stepmap.optimal.direct.nlp.program import Program
 from stepmap.optimal.direct.numbering import Numbering
-from stepmap.optimal.direct.stage import Node, Stage
+from stepmap.optimal.direct.phases.contacts import least_forces, most_open
 from stepmap.optimal.direct.task import Task
 
 NEAR = 0.05  # m or rad: how far a coordinate of the goal that the constraints decide may be from what was asked for
-
-
-class Formulation:
-    """The blocks of a task, which are the same on every grid; formulas are read here, before anything is solved."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.stages = tuple(Stage(Node(task.mechanism), mode) for mode in task.modes)
-        self.paths = tuple(path_conditions(stage, task.path) for stage in self.stages)
-        self._ends = Node(task.mechanism, suffix="_first"), Node(task.mechanism, suffix="_last")
-        _ = [self.stage_block(i) for i in range(len(self.stages))]
-        _ = self.terminal_block, self.boundary
-
-    def stage_block(self, i: int) -> Block:
-        """Equations of the steps of a phase, conditions in their middles, and the running cost."""
-        return self._stage_blocks[i]
-
-    @cached_property
-    def _stage_blocks(self) -> tuple[Block, ...]:
-        made: list[Block] = []
-        for stage, (_, middles) in zip(self.stages, self.paths, strict=True):
-            running = expression(self.task.running, stage.names, "running")
-            rows = ca.vertcat(stage.equations, *(condition.row for condition in middles))
-            if self.limits_change(len(made)):
-                rows = ca.vertcat(rows, stage.node.h * stage.v)
-            made.append(Block(stage.y, stage.node.c, rows, stage.node.h * running))
-        return tuple(made)
-
-    def limits_change(self, i: int) -> bool:
-        """Whether changes of coordinates are rows of their own: of a given time they are bounds of velocities."""
-        low, high = self.task.all_phases[i].range
-        return low < high and np.isfinite(self.task.largest_change)
-
-    @cached_property
-    def node_blocks(self) -> tuple[Block | None, ...]:
-        """Conditions at the nodes of each phase; None where there are none."""
-        made: list[Block | None] = []
-        for stage, (nodes, _) in zip(self.stages, self.paths, strict=True):
-            node = stage.node
-            rows = ca.vertcat(*(condition.row for condition in nodes))
-            made.append(Block(ca.vertcat(node.x, node.designed), node.c, rows) if nodes else None)
-        return tuple(made)
-
-    @cached_property
-    def terminal_block(self) -> Block | None:
-        """The cost of the end."""
-        node = self._ends[1]
-        cost = expression(self.task.terminal, node.names, "terminal")
-        y = ca.vertcat(node.x, node.designed)
-        return Block(y, node.c, ca.SX(0, 1), cost) if any(ca.which_depends(cost, y, 1, False)) else None
-
-    @cached_property
-    def boundary(self) -> tuple[Block, list[Condition]] | None:
-        """Conditions that both ends appear in."""
-        first, last = self._ends
-        found = boundary_conditions(first.names, last.names, self.task.boundary)
-        if not found:
-            return None
-        # Both nodes have symbols of constants of their own; the last one's are those of the block.
-        rows = ca.substitute(ca.vertcat(*(condition.row for condition in found)), first.c, self._at_start(last.c))
-        return Block(ca.vertcat(first.x, last.x, last.designed), last.c, rows), found
-
-    def _at_start(self, c: ca.SX) -> ca.SX:
-        return ca.vertcat(0.0, c[1:])
-
-    @cached_property
-    def rest_block(self) -> Block | None:
-        """p_N = L_v(q_N, v_N) + D hᵀ ν: the velocity of the end; None where p_N = 0 says it all."""
-        task, mode, node = self.task, self.task.modes[-1], self._ends[1]
-        if np.isnan(task.last.v).all() or not (mode.count or np.nan_to_num(task.last.v, nan=1.0).any()):
-            return None
-        v, nu = ca.SX.sym("v_end", task.mechanism.n), ca.SX.sym("nu", mode.count)
-        lv = task.mechanism.middle(node.q, v, ca.SX.zeros(task.mechanism.nu), node.par).lv
-        rows = node.p - lv
-        if mode.count:
-            rows -= mode.pick(task.mechanism.held(node.q, node.par).slope).T @ nu
-        return Block(ca.vertcat(node.x, v, nu, node.designed), node.c, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +28,7 @@ class Transcription:
 
     formulation: Formulation
     steps: tuple[int, ...]
+    frozen: bool = True  # whether parameters of the design keep their values
 
     @property
     def task(self) -> Task:
@@ -116,9 +39,9 @@ class Transcription:
         task = self.task
         resting = self.formulation.rest_block is not None
         others = {"v_end": task.mechanism.n, "nu": task.modes[-1].count} if resting else {}
-        return Numbering.of(
-            self.steps, task.mechanism.nx, [stage.ns for stage in self.formulation.stages], {**others, "design": 0}
-        )
+        others |= {f"transition{i}": one.size for i, one in enumerate(self.formulation.transitions)}
+        others["design"] = len(task.designed)
+        return Numbering.of(self.steps, task.mechanism.nx, [stage.ns for stage in self.formulation.stages], others)
 
     def _constants(self, numbers: Sequence[int] | Array) -> Array:
         par = self.task.system.parameter_values
@@ -128,12 +51,12 @@ class Transcription:
     def program(self) -> Program:
         placed: list[Placed] = []
         for i in range(len(self.steps)):
-            placed += [self._stages(i), *self._rates(i), *self._nodes(i)]
-        placed += self._ends()
+            placed += [self._stages(i), *self._rates(i), *self._nodes(i), *self._gaps(i)]
+        placed += [*self._transitions(), *self._ends()]
         return Program(self.numbering.size, tuple(placed), self.task.compiled and self.task.solver == "ipopt")
 
     def _stages(self, i: int) -> Placed:
-        stage, block, count = self.formulation.stages[i], self.formulation.stage_block(i), self.steps[i]
+        stage, block, count = self.formulation.stages[i], self.formulation.stage_blocks[i], self.steps[i]
         middles = self.formulation.paths[i][1]
         changes = self.task.mechanism.n if self.formulation.limits_change(i) else 0
         most = np.full(changes, self._change(i))
@@ -183,6 +106,28 @@ class Transcription:
         order = self._first(i) + which
         return [Placed(block, self.numbering.at_nodes(i, which), self._constants(which), low, high, order, labels)]
 
+    def _gaps(self, i: int) -> list[Placed]:
+        """Gaps that are open in a phase, between its ends."""
+        found, steps = self.formulation.gap_blocks[i], self.steps[i]
+        if found is None or steps < 2:
+            return []
+        block, rows = found
+        which, system = np.arange(1, steps), self.task.system
+        high = most_open(system, rows, self.task.gaps["clearance"], steps)
+        labels = tuple(f"gap {system.constraint_names[row]}" for row in rows)
+        at, order = self.numbering.at_nodes(i, which), self._first(i) + which
+        return [Placed(block, at, self._constants(which), np.full_like(high, -np.inf), high, order, labels)]
+
+    def _transitions(self) -> list[Placed]:
+        placed, number, count = [], self.numbering, len(self.steps)
+        for i, one in enumerate(self.formulation.transitions):
+            parts = [number.nodes[i][-1], number.nodes[(i + 1) % count][0]]
+            at = np.concatenate([*parts, number.others[f"transition{i}"], number.others["design"]])[None]
+            order = np.array([self._first(i) + self.steps[i]])
+            constants = self._constants([self.steps[i]])
+            placed.append(Placed(one.block, at, constants, *one.rows, order, one.labels, compile=False))
+        return placed
+
     def _ends(self) -> list[Placed]:
         f, last, number = self.formulation, len(self.steps) - 1, self.numbering
         at_end, end = number.at_nodes(last, np.array([self.steps[-1]])), np.array([self._first(last) + self.steps[-1]])
@@ -222,9 +167,27 @@ class Transcription:
             fastest = self._change(i) * count / task.all_phases[i].range[0]
             out[:, stages[:, : m.n]] = np.clip(b.v, -fastest, fastest)[:, None]
             out[:, stages[:, m.n : m.n + m.nu]] = b.u[:, None]
-        self._bound_start(out)
-        self._bound_goal(out)
+            mode = task.modes[i]
+            out[0, stages[:, m.n + m.nu : m.n + m.nu + mode.count]] = least_forces(mode)
+            out[0, stages[:, m.n + m.nu + mode.count :]] = 0.0  # parts of the work
+        for i, one in enumerate(self.formulation.transitions):
+            out[:, number.others[f"transition{i}"]] = one.bounds
+        out[:, number.others["design"]] = self._design_bounds
+        if not task.cyclic:
+            self._bound_start(out)
+            self._bound_goal(out)
         return out[0], out[1]
+
+    @property
+    def _design_bounds(self) -> Array:
+        if self.frozen:
+            return np.tile(self.design_values, (2, 1))
+        return np.array(list(self.task.designed.values())).reshape(-1, 2).T
+
+    @property
+    def design_values(self) -> Array:
+        """The system's own values of the parameters that are found."""
+        return self.task.system.parameter_values[list(self.task.designed)]
 
     def _bound_start(self, out: Array) -> None:
         task, node = self.task, self.numbering.nodes[0][0]
@@ -249,21 +212,39 @@ class Transcription:
 
     # motions as variables -----------------------------------------------------------------------------------------
 
-    def packed(self, motions: Sequence[Motion]) -> Array:
-        """The variables of a motion on this grid; others are zero."""
+    def packed(self, motions: Sequence[Motion], others: Mapping[str, Array] | None = None) -> Array:
+        """The variables of a motion on this grid, and of others where they are known."""
         w, m = np.zeros(self.numbering.size), self.task.mechanism
+        w[self.numbering.others["design"]] = self.design_values
+        for i, one in enumerate(self.formulation.transitions):
+            after = motions[(i + 1) % len(motions)]
+            w[self.numbering.others[f"transition{i}"]] = one.guess(motions[i].v[-1], after.v[0])
+        for name, values in (others or {}).items():
+            w[self.numbering.others[name]] = values
         for i, motion in enumerate(motions):
             nodes = self.numbering.nodes[i]
             w[nodes[:, : m.nq]], w[nodes[:, m.nq : m.nq + m.nd]], w[nodes[:, -1]] = motion.q, motion.p, motion.h
-            w[self.numbering.stages[i]] = np.hstack([motion.v, motion.u, motion.lam])
+            w[self.numbering.stages[i]] = np.hstack([motion.v, motion.u, motion.lam, self._parts(i, motion)])
         return w
+
+    def _parts(self, i: int, motion: Motion) -> Array:
+        """Parts of the work in all steps of a phase, above zero."""
+        if not self.formulation.stages[i].parts:
+            return np.zeros((motion.steps, 0))
+        work = self.task.mechanism.works(motion.q[:-1] + motion.h / 2 * motion.v, motion.v, motion.u, motion.h)
+        return np.hstack([np.maximum(work, 0.0), np.maximum(-work, 0.0)]) + 1e-6
+
+    def others(self, w: Array) -> dict[str, Array]:
+        """Variables that belong to no stage, by name."""
+        return {name: w[at] for name, at in self.numbering.others.items()}
 
     def unpacked(self, w: Array) -> list[Motion]:
         """The motions of all phases."""
         out, m = [], self.task.mechanism
         for i, count in enumerate(self.steps):
             x, s = w[self.numbering.nodes[i]], w[self.numbering.stages[i]]
-            v, u, lam = np.split(s, [m.n, m.n + m.nu], axis=1)
+            at = m.n + m.nu
+            v, u, lam, _ = np.split(s, [m.n, at, at + self.task.modes[i].count], axis=1)
             out.append(Motion(x[:, : m.nq], x[:, m.nq : -1], v, u, lam, float(x[0, -1]) * count))
         return out
 

@@ -30,6 +30,7 @@ class Settings:
     max_iterations: int = 1000
     tolerance: float = 1e-9
     mu: float | None = None  # barrier parameter to begin with, where a guess is near
+    multipliers: tuple[Array, Array] | None = None  # of rows and variables, of a solution that is near
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,10 @@ def solve(program: Program, box: tuple[Array, Array], w0: Array, settings: Setti
     begin = time.process_time()
     made: dict[str, Any] | None = None
     try:
-        made = solver(x0=np.clip(w0, *box), lbx=box[0], ubx=box[1], lbg=low, ubg=high)
+        given = {"x0": np.clip(w0, *box), "lbx": box[0], "ubx": box[1], "lbg": low, "ubg": high}
+        if settings.multipliers is not None:
+            given |= {"lam_g0": settings.multipliers[0], "lam_x0": settings.multipliers[1]}
+        made = solver(**given)
     except KeyboardInterrupt:
         iterates.interrupted = True
     except RuntimeError as error:
@@ -151,6 +155,9 @@ def _solver(program: Program, settings: Settings, iterates: _Iterates) -> ca.Fun
     }
     if settings.mu is not None:
         options["mu_init"] = settings.mu
+    if settings.multipliers is not None:
+        pushes = ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")
+        options |= {"warm_start_init_point": "yes", **{f"warm_start_{push}": 1e-8 for push in pushes}}
     return program.solver("ipopt", {"ipopt": options, "iteration_callback": iterates})
 
 

@@ -1,0 +1,1 @@
+"""Phases of contact modes: how they are joined, what contacts ask of them, and where their search begins."""
