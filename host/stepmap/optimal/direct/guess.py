@@ -59,7 +59,7 @@ def _whole_way(task: Task, steps: int) -> Array:
         if not low - 1e-6 <= value <= high + 1e-6:
             raise ModelError(
                 f"start: with the contacts of the transition closed, {name} = {value:.4g} is outside its limits, "
-                f"{low:g} to {high:g}: the periodic map is not consistent with the contacts, or a stride is out of reach"
+                f"{low:g} to {high:g}: the periodic map does not fit the contacts, or a stride is out of reach"
             )
     return way(task.renaming.pose(end), end, task.bounds.q, steps)
 
