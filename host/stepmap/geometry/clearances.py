@@ -8,6 +8,7 @@ slope and second derivative of a row are then exact at these points.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,10 @@ class Clearances:
     ) -> None:
         self.system, self.margin, probes = system, margin, Probes(system)
         made = [probes.part(frame, part) for part in parts]
-        self.rows = [row for part in made for shape in world for row in rows_of(part, shape)]
+        pairs = [(shape, row) for part in made for shape in world for row in rows_of(part, shape)]
+        self.rows = [row for _, row in pairs]
+        where = frame if isinstance(frame, str) else " to ".join(frame)
+        self.labels = tuple(f"clearance of {where} from the {_words(type(s).__name__)}" for s, _ in pairs)
         self._gridded = [r for r in self.rows if isinstance(r, PointRow) and isinstance(r.shape, Gridded)]
         e = system.expressions
         self.points = ca.Function("points", [e.q, e.parameters], [ca.densify(ca.horzcat(*probes.points))])
@@ -88,6 +92,11 @@ class Clearances:
         flat = np.asarray(self.points(poses.T, self.system.parameter_values))  # (3, m K): one pose after the other
         out: Array = np.ascontiguousarray(flat.T).reshape(len(poses), -1)
         return out
+
+
+def _words(name: str) -> str:
+    """HalfSpace as "half-space"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 class Expansions(ca.Callback):

@@ -17,6 +17,7 @@ from stepmap.optimal.direct.ends import End, read_goal, read_start, require_poss
 from stepmap.optimal.direct.limits import Bounds, bounds_of, read_limits
 from stepmap.optimal.direct.mechanism import Mechanism, Mode
 from stepmap.optimal.direct.names import Formula
+from stepmap.optimal.direct.obstacles.ends import require_clear
 from stepmap.optimal.direct.phases.contacts import read_gaps
 from stepmap.optimal.direct.phases.renaming import Renaming
 from stepmap.text import nearest
@@ -117,6 +118,7 @@ class Task:
             return
         require_possible(self.system, self.first, bounds, "start")
         require_possible(self.system, self.last, bounds, "goal")
+        require_clear(self.system, self.clear, self.first.q, self.last.q, self.solver)
         require_reachable(self.system, self.first, self.last, bounds, sum(p.range[1] for p in self.all_phases))
 
     @property

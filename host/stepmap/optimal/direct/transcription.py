@@ -10,6 +10,7 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.optimal.direct import obstacles
 from stepmap.optimal.direct.ends import released
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.motion import Motion
@@ -43,7 +44,7 @@ class Transcription:
         others["design"] = len(task.designed)
         return Numbering.of(self.steps, task.mechanism.nx, [stage.ns for stage in self.formulation.stages], others)
 
-    def _constants(self, numbers: Sequence[int] | Array) -> Array:
+    def constants(self, numbers: Sequence[int] | Array) -> Array:
         par = self.task.system.parameter_values
         return np.column_stack([np.asarray(numbers, dtype=float), np.tile(par, (len(numbers), 1))])
 
@@ -51,7 +52,7 @@ class Transcription:
     def program(self) -> Program:
         placed: list[Placed] = []
         for i in range(len(self.steps)):
-            placed += [self._stages(i), *self._rates(i), *self._nodes(i), *self._gaps(i)]
+            placed += [self._stages(i), *self._rates(i), *self._nodes(i), *self._gaps(i), *obstacles.placed(self, i)]
         placed += [*self._transitions(), *self._ends()]
         return Program(self.numbering.size, tuple(placed), self.task.compiled and self.task.solver == "ipopt")
 
@@ -65,14 +66,14 @@ class Transcription:
         high = np.concatenate([equal, [condition.high for condition in middles], most])
         moved = (f"change of {c.name} in a step" for c in self.task.system.coordinates[:changes])
         labels = (*stage.labels, *(condition.label for condition in middles), *moved)
-        at, order = self.numbering.at_stages(i), self._first(i) + np.arange(count)
-        return Placed(block, at, self._constants(range(count)), _all(low, count), _all(high, count), order, labels)
+        at, order = self.numbering.at_stages(i), self.first_stage(i) + np.arange(count)
+        return Placed(block, at, self.constants(range(count)), _all(low, count), _all(high, count), order, labels)
 
     def _change(self, i: int) -> float:
         """The largest change of a coordinate in a step of this grid; steps of coarse ones are longer."""
         return self.task.largest_change * min(2.0, self.task.all_phases[i].steps / self.steps[i])
 
-    def _first(self, i: int) -> int:
+    def first_stage(self, i: int) -> int:
         """The number of a phase's first stage, counted over all phases."""
         return sum(self.steps[:i]) + i
 
@@ -93,7 +94,7 @@ class Transcription:
         zero = np.zeros((count - 1, 2 * len(limited)))
         names = [task.system.inputs[j].name for j in limited]
         labels = (*(f"rate of {name}, down" for name in names), *(f"rate of {name}, up" for name in names))
-        order = self._first(i) + np.arange(1, count)
+        order = self.first_stage(i) + np.arange(1, count)
         return [Placed(block, at, _all(rate[limited], count - 1), zero, zero + np.inf, order, labels)]
 
     def _nodes(self, i: int) -> list[Placed]:
@@ -103,8 +104,8 @@ class Transcription:
         which = np.arange(1, self.steps[i] + (0 if self.task.last.full else 1))
         low, high = (_all(np.array([getattr(c, side) for c in conditions]), len(which)) for side in ("low", "high"))
         labels = tuple(condition.label for condition in conditions)
-        order = self._first(i) + which
-        return [Placed(block, self.numbering.at_nodes(i, which), self._constants(which), low, high, order, labels)]
+        order = self.first_stage(i) + which
+        return [Placed(block, self.numbering.at_nodes(i, which), self.constants(which), low, high, order, labels)]
 
     def _gaps(self, i: int) -> list[Placed]:
         """Gaps that are open in a phase, between its ends."""
@@ -115,23 +116,26 @@ class Transcription:
         which, system = np.arange(1, steps), self.task.system
         high = most_open(system, rows, self.task.gaps["clearance"], steps)
         labels = tuple(f"gap {system.constraint_names[row]}" for row in rows)
-        at, order = self.numbering.at_nodes(i, which), self._first(i) + which
-        return [Placed(block, at, self._constants(which), np.full_like(high, -np.inf), high, order, labels)]
+        at, order = self.numbering.at_nodes(i, which), self.first_stage(i) + which
+        return [Placed(block, at, self.constants(which), np.full_like(high, -np.inf), high, order, labels)]
 
     def _transitions(self) -> list[Placed]:
         placed, number, count = [], self.numbering, len(self.steps)
         for i, one in enumerate(self.formulation.transitions):
             parts = [number.nodes[i][-1], number.nodes[(i + 1) % count][0]]
             at = np.concatenate([*parts, number.others[f"transition{i}"], number.others["design"]])[None]
-            order = np.array([self._first(i) + self.steps[i]])
-            constants = self._constants([self.steps[i]])
+            order = np.array([self.first_stage(i) + self.steps[i]])
+            constants = self.constants([self.steps[i]])
             placed.append(Placed(one.block, at, constants, *one.rows, order, one.labels, compile=False))
         return placed
 
     def _ends(self) -> list[Placed]:
         f, last, number = self.formulation, len(self.steps) - 1, self.numbering
-        at_end, end = number.at_nodes(last, np.array([self.steps[-1]])), np.array([self._first(last) + self.steps[-1]])
-        constants = self._constants([self.steps[-1]])
+        at_end, end = (
+            number.at_nodes(last, np.array([self.steps[-1]])),
+            np.array([self.first_stage(last) + self.steps[-1]]),
+        )
+        constants = self.constants([self.steps[-1]])
         placed = []
         if f.terminal_block is not None:
             none = np.zeros((1, 0))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -14,6 +16,7 @@ from stepmap.graph import compiler, library
 from stepmap.graph.function import GraphFunction
 from stepmap.graph.library import Order, Recipe
 
+Live: TypeAlias = Callable[[ca.MX, ca.DM], ca.MX]
 NAMES = ("residual", "slopes", "value", "gradient", "bends")
 
 
@@ -145,7 +148,13 @@ class Placed:
     stages: Array
     labels: tuple[str, ...] = ()
     compile: bool = True  # worth a compiler's time
+    live: Live | None = None  # more constants, after those of ``data``, which depend on the variables
 
     @property
     def count(self) -> int:
         return len(self.at)
+
+    def constants(self, y: ca.MX) -> ca.MX:
+        """The block's constants (nc, K) where its variables are y (ny, K)."""
+        data = ca.DM(self.data.T)
+        return ca.MX(data) if self.live is None else ca.vertcat(data, self.live(y, data))

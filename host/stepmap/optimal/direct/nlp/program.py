@@ -68,7 +68,7 @@ class Program:
                 out.append(ca.MX(0, 1))
                 continue
             y = ca.reshape(w[p.at.ravel().tolist()], p.at.shape[1], p.count)
-            arguments = [y, ca.DM(p.data.T), *(given[i] for given in more)]
+            arguments = [y, p.constants(y), *(given[i] for given in more)]
             values: Any = function.map(p.count)(*arguments)
             out.append(ca.vec(values))
         return out
