@@ -2,8 +2,9 @@
 
     python tests/bench/events.py [--runs N]
 
-Costs are CPU times of rollouts, each ratio of two in turn. The marionette of 25 + 21 coordinates hangs on seven held
-strings and is thrown at random, 10 s per run at 10 ms. Exit code 1 where a figure misses what is asked.
+Costs are CPU times of rollouts, the least of many, each ratio of two in turn. The marionette of 25 + 21 coordinates
+hangs on seven held strings and is thrown at random, 10 s per run at 10 ms. Exit code 1 where a figure misses what is
+asked.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def costs() -> Iterator[Told]:
     """Steps of a taut string beside those of a wire, and a step with an impact beside plain ones."""
     wire, string = (sm.discretize(sm.systems.get(name), DT) for name in ("planar_arm", "planar_arm_string"))
     x0 = wire.rest(wire.system.satisfy_constraints(sm.systems.example("planar_arm")))
-    U = np.tile(wire.layout.hold(x0), (200, 1))
+    U = np.tile(wire.layout.hold(x0), (1000, 1))
     smooth = string.rollout(x0, U)
     same = not smooth.events and np.array_equal(smooth.x, wire.rollout(x0, U).x)
     for what, one, other in (
-        ("arm, 200 steps with a taut string, in those of a wire", string.rollout, wire.rollout),
+        ("arm, 1000 steps with a taut string, in those of a wire", string.rollout, wire.rollout),
         ("… in C alone", _in_c(string), _in_c(wire)),
     ):
         ratio = _ratio(partial(one, x0, U), partial(other, x0, U))
@@ -62,16 +63,13 @@ def _impact(name: str, most: int = 9) -> float:
     run = simulate(step, 300, step.system.satisfy_constraints(sm.systems.example(name))).trajectory
     counts = np.bincount([event.step for event in run.events], minlength=len(run.u))
     struck = [event.step for event in run.events if event.kind == "impact" and counts[event.step] == 1]
-    free = np.flatnonzero(counts == 0)
+    free = np.flatnonzero(counts == 0).tolist()
 
     def single(places: list[int]) -> float:
         chosen = places[:: 1 + len(places) // most]
         return float(np.median([_c_time(step, run.x[i], run.u[i : i + 1]) for i in chosen]))
 
-    begin = next(i for i in free if not counts[i : i + 5].any())
-    one, five = (_c_time(step, run.x[begin], run.u[begin : begin + n]) for n in (1, 5))
-    call = one - (five - one) / 4
-    return (single(struck) - call) / (single(free.tolist()) - call)
+    return single(struck) / single(free)
 
 
 def _in_c(step: sm.VariationalStep) -> Callable[[Array, Array], object]:
@@ -79,9 +77,10 @@ def _in_c(step: sm.VariationalStep) -> Callable[[Array, Array], object]:
     return lambda x, U: step.kernel.rollout(step.parameter_values, np.full(len(U), DT), x, U)
 
 
-def _c_time(step: sm.VariationalStep, x: Array, U: Array) -> float:
-    """CPU time of a rollout by the runtime, and of its call."""
-    return _cpu(partial(_in_c(step), x, U), calls=100)
+def _c_time(step: sm.VariationalStep, x: Array, U: Array, copies: int = 200) -> float:
+    """CPU time of a step in the runtime: that of many at once, so that the call from Python does not count."""
+    X, lengths = np.tile(x, (copies, 1)), np.full(1, DT)
+    return _least(lambda: step.kernel.rollout_many(step.parameter_values, lengths, X, U)) / copies
 
 
 def campaign(runs: int) -> Iterator[Told]:
@@ -139,11 +138,13 @@ def thrown(step: sm.VariationalStep, rng: np.random.Generator) -> Array:
 
 
 def _ratio(one: Callable[[], object], other: Callable[[], object]) -> float:
-    return float(np.median([_once(one) / _once(other) for _ in range(4 * REPEATS)]))
+    """Of the least times, measured in turn: whatever else a machine does only adds to them."""
+    times = [(_once(one), _once(other)) for _ in range(4 * REPEATS)]
+    return min(t for t, _ in times) / min(t for _, t in times)
 
 
-def _cpu(call: Callable[[], object], calls: int) -> float:
-    return float(np.median([_once(call, calls) for _ in range(REPEATS)]))
+def _least(call: Callable[[], object]) -> float:
+    return min(_once(call, 1) for _ in range(REPEATS))
 
 
 def _once(call: Callable[[], object], calls: int = 20) -> float:

@@ -77,9 +77,20 @@ def test_a_pose_is_held_by_the_least_forces() -> None:
 
 
 def test_a_pose_that_nothing_holds_is_refused() -> None:
-    with pytest.raises(sm.ModelError, match="no forces of its inputs hold 'cart_pendulum' at this pose") as caught:
+    with pytest.raises(
+        sm.ModelError, match=r"^no inputs hold 'cart_pendulum' at this pose: it stands 0\.642 off in theta"
+    ) as caught:
         standing(CASES["cart"].step, {"theta": 2.5})
     assert "theta = 3.14159" in caught.value.hint
+
+
+def test_all_coordinates_of_the_pose_that_can_be_held_are_told() -> None:
+    """A mass under its robot hangs straight down, r below it."""
+    step = sm.discretize(sm.systems.get("suspended_mass"), 0.02)
+    with pytest.raises(sm.ModelError) as caught:
+        standing(step, {"xm": 0.6, "ym": 0.2, "xr": 0.0, "r": 1.0})
+    assert "xm = " in caught.value.hint
+    assert "ym = " in caught.value.hint
 
 
 # reaching ---------------------------------------------------------------------------------------------------------

@@ -117,6 +117,12 @@ WRONGS = {
         "'x' [m] has no limits",
         "low and high",
     ),
+    "an end that falls": (
+        "end",
+        {".toml": ("trolley = 2.0\ncable = 2.0\n", "trolley = 1.5\n[end]\nrest = true\n")},
+        "no inputs hold",
+        "x = 1.5",
+    ),
     "no noise": (
         "[noise]",
         {".toml": ("[noise.measurement]\nload = 0.005", "[noise.measurement]\nload = 0")},

@@ -88,6 +88,8 @@ def _examine_controller(looked: _Checks, job: Job, board: str) -> None:
     ranges = looked.at("ranges", lambda: _ranges(job))
     for text in _excursions(job) if ranges else ():
         looked.found.append(Finding("ranges", NOTE, text, WIDEN))
+    if isinstance(job, TrackingJob) and (job.goal or job.rest):
+        looked.at("end", lambda: _end(job))
     noise = looked.at("[noise]", lambda: _noise(job))
     code = looked.at("[codegen]", lambda: _code(job, whole=ranges and noise))
     if fits and ranges and noise and code:
@@ -123,14 +125,21 @@ def _job(loaded: list[Job], file: Path) -> str:
 
 
 def _system(system: System) -> str:
-    parts = {
-        "dynamic": len(system.dynamic),
-        "kinematic": len(system.kinematic),
-        "forces": len(system.inputs),
-        "constraints": len(system.constraint_names),
-        "measured": len(system.sensor_channels),
-    }
-    return f"{system.name}: {', '.join(f'{count} {what}' for what, count in parts.items() if count)}"
+    parts = (
+        (len(system.dynamic), "dynamic", "dynamic"),
+        (len(system.kinematic), "kinematic", "kinematic"),
+        (len(system.inputs), "force", "forces"),
+        (len(system.constraint_names), "constraint", "constraints"),
+        (len(system.sensor_channels), "measured", "measured"),
+    )
+    told = [f"{count} {one if count == 1 else many}" for count, one, many in parts if count]
+    return f"{system.name}: {', '.join(told)}"
+
+
+def _end(job: TrackingJob) -> str:
+    u = job.standing.u[: len(job.system.inputs)]
+    forces = ", ".join(f"{i.name} {value:.4g} {i.unit}".rstrip() for i, value in zip(job.system.inputs, u, strict=True))
+    return f"the last pose can be held{' by ' if forces else ''}{forces}"
 
 
 def _motors(job: Job, board: str) -> str:

@@ -80,16 +80,16 @@ class System:
         """The tangent space of q̄."""
         return Tangent(self.coordinates, self.balls)
 
-    @property
+    @cached_property
     def constraint_names(self) -> tuple[str, ...]:
         return tuple(label for c in self.constraints for label in c.labels)
 
-    @property
+    @cached_property
     def constraint_rows(self) -> tuple[Row, ...]:
         """What each row is: an equality, a gap that may open, or a tangent of a foot that sticks."""
         return tuple(row for c in self.constraints for row in c.rows)
 
-    @property
+    @cached_property
     def gap_names(self) -> tuple[str, ...]:
         """The rows of ``constraint_names`` that may open: strings and contacts."""
         return gap_names(self.constraints)

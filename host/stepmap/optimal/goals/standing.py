@@ -34,22 +34,20 @@ def standing(step: VariationalStep, pose: Mapping[str, float] | ArrayLike, near:
     q = step.system.configuration(pose)
     x, u = step.equilibrium(q, _holding(step, q))
     off = np.abs(step.system.tangent.difference(q, step.layout.pose(x)))
-    worst = int(off.argmax())
-    if off[worst] > near and not step.layout.plain:
-        name = step.layout.tangent_names[worst]
-        raise ModelError(
-            f"goal: no forces of its inputs hold {step.system.name!r} at this pose: "
-            f"it stands {off[worst]:.3g} off in {name}",
-            hint="Ask for a pose that can be held.",
-        )
-    if off[worst] > near:
-        name = step.state_names[worst]
-        raise ModelError(
-            f"goal: no forces of its inputs hold {step.system.name!r} at this pose: "
-            f"it stands {off[worst]:.3g} off in {name}",
-            hint=f"Ask for a pose that can be held, such as {name} = {x[worst]:.6g}.",
-        )
+    if off.max() > near:
+        raise _falls(step, x, off, near)
     return Standing(x, u)
+
+
+def _falls(step: VariationalStep, x: Array, off: Array, near: float) -> ModelError:
+    """Says how far from the pose the nearest equilibrium is, and all of its coordinates that are others."""
+    plain, worst = step.layout.plain, int(off.argmax())
+    names = step.state_names if plain else step.layout.tangent_names
+    there = ", ".join(f"{names[i]} = {x[i]:.6g}" for i in np.flatnonzero(off > near)) if plain else ""
+    return ModelError(
+        f"no inputs hold {step.system.name!r} at this pose: it stands {off[worst]:.3g} off in {names[worst]}",
+        hint=f"Ask for a pose that can be held{', such as ' if there else ''}{there}.",
+    )
 
 
 def holds(step: VariationalStep, x: Array, at: Standing, law: Regulator, bounds: InputBounds | None) -> bool:

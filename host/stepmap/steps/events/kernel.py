@@ -58,7 +58,7 @@ class EventKernel(CompiledKernel):
         library, work = self.first, self._workspace("first")
         capacity = 16 + 4 * steps
         while True:
-            log, modes = np.zeros((capacity, WIDTH)), np.zeros((steps, self.nc), dtype=np.uint8)
+            log, modes = np.empty((capacity, WIDTH)), np.zeros((steps, self.nc), dtype=np.uint8)
             library.sm_record(ctypes.c_void_p(work), ctypes.c_void_p(address(log)), capacity, modes.ctypes.data_as(_P))
             if expected is not None:
                 library.sm_expect(ctypes.c_void_p(work), expected.ctypes.data_as(_P))

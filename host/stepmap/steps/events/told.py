@@ -31,6 +31,8 @@ def told(
 
 def _modes(closed: Array, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Per step the names of its closed rows. Once per change of mode: names per step would cost more than the step."""
+    if len(closed) and (closed == closed[0]).all():
+        return (tuple(names[i] for i in closed[0].nonzero()[0]),) * len(closed)
     changes = np.unique(np.flatnonzero(closed[1:] != closed[:-1]) // max(len(names), 1)) + 1
     modes: list[tuple[str, ...]] = []
     for begin, end in pairwise([0, *changes.tolist(), len(closed)]):
