@@ -111,7 +111,7 @@ def test_designs_are_released_last() -> None:
         ({"periodic": {"knee": "0"}}, "periodic: no coordinate is called 'knee'"),
         ({"periodic": {"leg": "foot"}}, "periodic: different poses get the same coordinates"),
         ({"periodic": {"leg": "leg + hip"}}, "periodic 'leg': unknown name 'hip'"),
-        ({"periodic": {"foot": "foot + 1"}}, "the periodic map is not consistent with the contacts"),
+        ({"periodic": {"foot": "foot + 1"}}, "the periodic map does not fit the contacts"),
         ({"design": {"knee": (0, 1)}}, "design: the system has no parameter 'knee'"),
         ({"design": {"stiffness": (0, 1)}}, "design of 'stiffness': its value 400 is outside"),
         ({"landing": {"wall": 1}}, "landing: no gap is called 'wall'"),

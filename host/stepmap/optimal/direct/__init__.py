@@ -7,10 +7,9 @@ from typing import Unpack
 from stepmap.mechanics.system import System
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.guess import require_guess
-from stepmap.optimal.direct.options import Options
 from stepmap.optimal.direct.search import Monitor, search
 from stepmap.optimal.direct.solution import DirectSolution
-from stepmap.optimal.direct.task import Phase, Task
+from stepmap.optimal.direct.task import Options, Phase, Task
 
 __all__ = ["DirectSolution", "Phase", "direct"]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from stepmap.arrays import Array
+from stepmap.arrays import Array, numbers
 from stepmap.errors import ModelError
+from stepmap.mechanics.poses.named import pose_places, velocity_places
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
 from stepmap.optimal.direct.limits import Bounds
@@ -39,10 +40,9 @@ class End:
 
 def read_start(system: System, given: Any) -> End:
     """The start: coordinates that are not named have the system's own start, velocities are zero."""
-    pose, velocity = _split(system, given, "start")
-    q = system.configuration({name: value for name, value in pose.items() if value is not None})
-    v = np.array([velocity.get(name, 0.0) for name in velocity_names(system)], dtype=float)
-    return End(q, v)
+    q, v = _filled(system, given, "start")
+    own = system.configuration({})
+    return End(_unit(system, np.where(np.isnan(q), own, q), "start"), np.nan_to_num(v, nan=0.0))
 
 
 def read_goal(system: System, given: Any) -> End:
@@ -50,32 +50,48 @@ def read_goal(system: System, given: Any) -> End:
 
     Without a goal the end is free.
     """
-    names, speeds = stored_names(system), velocity_names(system)
+    tangent = system.tangent
     if given is None or (isinstance(given, Mapping) and not given):
-        return End(np.full(len(names), np.nan), np.full(len(speeds), np.nan))
-    pose, velocity = _split(system, given, "goal")
-    q = np.array([_or_free(pose.get(name)) for name in names])
-    v = np.array([_or_free(velocity.get(name, 0.0)) for name in speeds])
-    return End(q, v)
+        return End(np.full(tangent.nq, np.nan), np.full(tangent.nv, np.nan))
+    q, v = _filled(system, given, "goal")
+    freed = {name for name, value in given.items() if value is None} if isinstance(given, Mapping) else set()
+    still = np.array([name not in freed for name in velocity_names(system)])
+    return End(_unit(system, q, "goal"), np.where(np.isnan(v) & still, 0.0, v))
 
 
-def _or_free(value: float | None) -> float:
-    return np.nan if value is None else value
-
-
-def _split(system: System, given: Any, what: str) -> tuple[dict[str, float | None], dict[str, float | None]]:
-    """Coordinates and velocities by name."""
-    names, speeds = stored_names(system), velocity_names(system)
+def _filled(system: System, given: Any, what: str) -> tuple[Array, Array]:
+    """A pose and a velocity from names; not a number where nothing is said."""
+    tangent = system.tangent
     if not isinstance(given, Mapping):
-        q = system.configuration({} if given is None else given)
-        return dict(zip(names, map(float, q), strict=True)), {}
-    pose: dict[str, float | None] = {}
-    velocity: dict[str, float | None] = {}
+        return system.configuration({} if given is None else given), np.full(tangent.nv, np.nan)
+    poses = pose_places(tangent, system.balls)
+    speeds = {f"v_{name}": at for name, at in velocity_places(tangent, system.balls).items()}
+    q, v = np.full(tangent.nq, np.nan), np.full(tangent.nv, np.nan)
     for name, value in given.items():
-        if name not in names and name not in speeds:
-            raise ModelError(f"{what}: no coordinate is called {name!r}", hint=nearest(str(name), names))
-        (pose if name in names else velocity)[name] = None if value is None else number(value, f"{what} {name!r}")
-    return pose, velocity
+        if name not in poses and name not in speeds:
+            raise ModelError(f"{what}: no coordinate is called {name!r}", hint=nearest(str(name), list(poses)))
+        out, at = (q, poses[name]) if name in poses else (v, speeds[name])
+        if value is None:
+            continue
+        if isinstance(at, int):
+            out[at] = number(value, f"{what} {name!r}")
+            continue
+        several = value if isinstance(value, str) else numbers(value, f"{what} {name!r}")
+        if isinstance(several, str) or several.shape != (len(at),) or not np.isfinite(several).all():
+            raise ModelError(f"{what} {name!r}: expected {len(at)} numbers, got {value!r}")
+        out[at] = several
+    return q, v
+
+
+def _unit(system: System, q: Array, what: str) -> Array:
+    """A pose with unit quaternions, which are given as a whole or not at all."""
+    neutral = system.configuration({})
+    for s, _ in system.tangent.balls:
+        known = ~np.isnan(q[s : s + 4])
+        if known.any() and not known.all():
+            raise ModelError(f"{what}: a quaternion is given as a whole, (w, x, y, z), or not at all")
+    unit = system.tangent.require_unit(np.where(np.isnan(q), neutral, q), what)
+    return np.where(np.isnan(q), np.nan, unit)
 
 
 def require_possible(system: System, end: End, bounds: Bounds, what: str) -> None:
@@ -99,9 +115,9 @@ def require_possible(system: System, end: End, bounds: Bounds, what: str) -> Non
 
 def require_reachable(system: System, start: End, goal: End, bounds: Bounds, longest: float) -> None:
     """Raises ModelError where a coordinate cannot come from start to goal within its rate and the longest time."""
-    for i, c in enumerate(system.coordinates):
-        way = goal.q[i] - start.q[i]
-        rate = bounds.v[1, i] if way > 0 else -bounds.v[0, i]
+    for i, at in zip(*system.tangent.ordinary, strict=True):
+        c, way = system.coordinates[i], goal.q[i] - start.q[i]
+        rate = bounds.v[1, at] if way > 0 else -bounds.v[0, at]
         if not np.isnan(way) and abs(way) > rate * longest * (1 + SLACK):
             raise ModelError(
                 f"goal: {c.name} has {abs(way):g} {c.unit or 'units'} to go, and at a rate of {rate:g} per second "
@@ -115,13 +131,16 @@ def released(system: System, goal: End, closed: tuple[int, ...]) -> list[int]:
 
     Constraints and a whole pose say the same twice, and the rows of such a program depend on each other.
     """
-    nd = len(system.dynamic)
-    named = [i for i in range(nd) if not np.isnan(goal.q[i])]
+    nd, tangent = system.tangent.nd, system.tangent
+    stored, places = tangent.ordinary
+    of = {int(at): int(i) for i, at in zip(stored, places, strict=True)}
+    named = [at for at in range(nd) if at in of and not np.isnan(goal.q[of[at]])]
     if not closed or not named:
         return []
+    turned = [at + k for s, at in tangent.balls for k in range(3) if not np.isnan(goal.q[s])]
     q = np.where(np.isnan(goal.q), system.configuration({}), goal.q)
     slope = system.residuals_slope(q)[list(closed), :nd]
-    left = [i for i in range(nd) if i not in named]
+    left = [at for at in range(nd) if at not in named and at not in turned]
     freed: list[int] = []
     while (rank := _rank(slope[:, left])) < len(closed) and named:
         # The coordinate whose column adds most to what the free ones reach.
@@ -129,7 +148,7 @@ def released(system: System, goal: End, closed: tuple[int, ...]) -> list[int]:
         best = max(gains, key=lambda i: gains[i])
         left.append(best)
         if _rank(slope[:, left]) > rank:
-            freed.append(best)
+            freed.append(of[best])
         named.remove(best)
     return freed
 

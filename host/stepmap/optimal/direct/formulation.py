@@ -8,6 +8,7 @@ import casadi as ca
 import numpy as np
 
 from stepmap.mechanics.constraints import Row
+from stepmap.mechanics.poses.quaternion import conjugate, product
 from stepmap.optimal.direct.conditions import Condition, boundary_conditions, path_conditions
 from stepmap.optimal.direct.names import expression
 from stepmap.optimal.direct.nlp.block import Block
@@ -143,6 +144,16 @@ class Formulation:
 
     def _at_start(self, c: ca.SX) -> ca.SX:
         return ca.vertcat(0.0, c[1:])
+
+    @cached_property
+    def attitude_block(self) -> Block | None:
+        """Turns from the goal's attitudes, three rows per ball: four equal numbers would depend on the norm."""
+        node, goal, rows = self._ends[1], self.task.last.q, []
+        for s, _ in self.task.system.tangent.balls:
+            if not np.isnan(goal[s]):
+                turn = product(conjugate(goal[s : s + 4].tolist()), [node.q[s + k] for k in range(4)])
+                rows += [ca.SX(part) for part in turn[1:]]
+        return Block(ca.vertcat(node.x, node.designed), node.c, ca.vertcat(*rows)) if rows else None
 
     @cached_property
     def rest_block(self) -> Block | None:

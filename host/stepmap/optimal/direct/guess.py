@@ -14,6 +14,8 @@ from stepmap.optimal.direct.motion import Motion, interpolated, through
 from stepmap.optimal.direct.names import stored_names
 from stepmap.optimal.direct.phases.support import support_pose, way
 from stepmap.optimal.direct.task import Task
+from stepmap.steps.balance import holding_forces
+from stepmap.steps.midpoint_functions import ModelFunctions
 from stepmap.steps.protocol import Trajectory
 
 FINE = 200  # steps of a way that phases are cut from
@@ -45,7 +47,7 @@ def _cut(task: Task, steps: Sequence[int]) -> list[Motion]:
     for count, begin, end, phase, mode in zip(steps, cuts[:-1], cuts[1:], task.all_phases, task.modes, strict=True):
         q, u = given.x[begin : end + 1, : m.nq], given.u[begin:end, : m.nu]
         time = float(given.t[end] - given.t[begin])
-        part = through(m, q, time, mode.count, u).resampled(count).timed(*phase.range)
+        part = through(m, q, time, mode.count, u).resampled(m, count).timed(*phase.range)
         motions.append(through(m, part.q, part.time, mode.count, part.u))
     return motions
 
@@ -68,12 +70,22 @@ def _one_phase(task: Task, steps: int) -> Motion:
     low, high = task.all_phases[0].range
     given = trajectory_of(task.guess)
     if given is not None:
-        found = from_trajectory(task, given).resampled(steps).timed(low, high)
+        found = from_trajectory(task, given).resampled(task.mechanism, steps).timed(low, high)
         # Momenta that do not agree with velocities cost a solver many times the iterations.
         agreeing = through(task.mechanism, found.q, found.time, found.lam.shape[1], found.u)
         return replace(agreeing, lam=found.lam)
     time = float(np.sqrt(low * high))  # a range is one of scale
-    return through(task.mechanism, straight(task, steps), time, task.modes[0].count)
+    u = np.tile(held_forces(task), (steps, 1))
+    return through(task.mechanism, straight(task, steps), time, task.modes[0].count, u)
+
+
+def held_forces(task: Task) -> Array:
+    """Forces that hold the start, within their limits; none where no forces do."""
+    system = task.system
+    functions = ModelFunctions(system.expressions, task.mechanism.nd)
+    found = holding_forces(system, functions, task.first.q)
+    none = np.zeros(task.mechanism.nu)
+    return np.clip(none if found is None else found, *task.bounds.u)
 
 
 def trajectory_of(guess: Any) -> Trajectory | None:
@@ -106,7 +118,7 @@ def from_trajectory(task: Task, given: Trajectory) -> Motion:
     m, mode = task.mechanism, task.modes[0]
     q, p = given.x[:, : m.nq], given.x[:, m.nq : m.nq + m.nd]
     time = float(given.t[-1] - given.t[0])
-    v = np.diff(q, axis=0) / (time / given.steps)
+    v = m.tangent.difference(q[:-1], q[1:]) / (time / given.steps)
     lam = np.zeros((given.steps, mode.count))
     if given.multipliers is not None and given.multipliers.shape[1] == len(task.system.constraint_names):
         lam = _multipliers(task, q[:-1], given.multipliers)
@@ -128,7 +140,8 @@ def straight(task: Task, steps: int) -> Array:
     start, goal = task.first.q, task.last.q
     end = np.where(np.isnan(goal), start, goal)
     part = np.linspace(0.0, 1.0, steps + 1)[:, None]
-    q = np.clip((1 - part) * start + part * end, *task.bounds.q)
+    tangent = task.system.tangent
+    q = tangent.normalize(np.clip(tangent.retract(start, part * tangent.difference(start, end)), *task.bounds.q))
     if not task.modes[0].count:
         return q
     fixed = [c.name for c in task.system.kinematic]

@@ -85,17 +85,17 @@ def _end(value: Any, what: str, key: str) -> float:
 
 def bounds_of(system: System, limits: Mapping[str, Limit]) -> Bounds:
     """The bounds of a system's variables within its own limits and the given ones."""
-    n, nd = len(system.coordinates), len(system.dynamic)
-    q, p, v = (np.tile([[-np.inf], [np.inf]], size) for size in (n, nd, n))
+    tangent = system.tangent
+    q, p, v = (np.tile([[-np.inf], [np.inf]], size) for size in (tangent.nq, tangent.nd, tangent.nv))
     u, rate = np.tile([[-np.inf], [np.inf]], len(system.inputs)), np.full(len(system.inputs), np.inf)
     for i, c in enumerate(system.coordinates):
         own = Limit(_end(c.low, "", "low"), _end(c.high, "", "high"))
-        limit = limits.get(c.name, limits.get(f"{c.name}_next", own))
-        q[:, i] = _within(limit, own)
-        speed = limits.get(f"v_{c.name}", Limit())
-        v[:, i] = max(speed.low, -limit.rate), min(speed.high, limit.rate)
-        if i < nd:
-            p[:, i] = limits.get(f"p_{c.name}", Limit())[:2]
+        q[:, i] = _within(limits.get(c.name, limits.get(f"{c.name}_next", own)), own)
+    for i, (name, _) in enumerate(tangent.entries):
+        speed, fastest = limits.get(f"v_{name}", Limit()), limits.get(name, limits.get(f"{name}_next", Limit())).rate
+        v[:, i] = max(speed.low, -fastest), min(speed.high, fastest)
+        if i < tangent.nd:
+            p[:, i] = limits.get(f"p_{name}", Limit())[:2]
     for i, force in enumerate(system.inputs):
         own = Limit(_end(force.low, "", "low"), _end(force.high, "", "high"))
         limit = limits.get(force.name, own)

@@ -15,7 +15,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.mechanics.constraints import Row
+from stepmap.mechanics.poses.tangent import Tangent
 from stepmap.mechanics.system import System
+from stepmap.steps.rotations.increments import Increments
+from stepmap.steps.rotations.maps import MAPS
 
 
 class Middle(NamedTuple):
@@ -41,16 +44,20 @@ class Mechanism:
     system: System
 
     @property
+    def tangent(self) -> Tangent:
+        return self.system.tangent
+
+    @property
     def nq(self) -> int:
-        return len(self.system.coordinates)
+        return self.tangent.nq
 
     @property
     def n(self) -> int:
-        return len(self.system.coordinates)
+        return self.tangent.nv
 
     @property
     def nd(self) -> int:
-        return len(self.system.dynamic)
+        return self.tangent.nd
 
     @property
     def nu(self) -> int:
@@ -64,13 +71,14 @@ class Mechanism:
     @cached_property
     def _middle(self) -> ca.Function:
         e, nd = self.system.expressions, self.nd
-        lq, lv = ca.gradient(e.lagrangian, e.q)[:nd], ca.gradient(e.lagrangian, e.v)[:nd]
+        lq = e.centered(ca.gradient(e.charted.lagrangian, e.chart))[:nd]
+        lv = ca.gradient(e.lagrangian, e.v)[:nd]
         return ca.Function("middle", [e.q, e.v, e.u, e.parameters], [lq, lv, e.force])
 
     @cached_property
     def _held(self) -> ca.Function:
         e = self.system.expressions
-        slope = ca.densify(ca.jacobian(e.residual, e.q[: self.nd]))
+        slope = ca.densify(e.centered(ca.jacobian(e.charted.residual, e.chart[: self.nd])))
         return ca.Function("held", [e.q, e.parameters], [e.residual, slope, e.pull])
 
     @cached_property
@@ -102,13 +110,18 @@ class Mechanism:
     def held(self, q: ca.SX, par: ca.SX) -> Held:
         return Held(*self._held(q, par))
 
-    def half(self, q: ca.SX, v: ca.SX, h: ca.SX) -> ca.SX:
-        """q̄ in the middle of a step."""
-        return q + h / 2 * v
-
-    def moved(self, q: ca.SX, v: ca.SX, h: ca.SX) -> ca.SX:
-        """q̄ at the end of a step."""
-        return q + h * v
+    def move(self, q: ca.SX, v: ca.SX, h: ca.SX) -> Increments:
+        """The step from q̄ with v̄: its middle and its end. On balls v̄ is 4 t/h, which is ω to second order."""
+        stored, places = (part.tolist() for part in self.tangent.ordinary)
+        z = h / 4 * v
+        for i, at in zip(stored, places, strict=True):
+            z[at] = q[i] + h * v[at]
+        made = Increments(self.tangent, MAPS["exp"], q, z, h)
+        for i, at in zip(stored, places, strict=True):  # the same without differences and quotients
+            made.middle[i], made.velocity[at] = q[i] + h / 2 * v[at], v[at]
+        for at, t in made.t.items():
+            made.velocity[at : at + 3] = made.chosen.phi(ca.dot(t, t)) / 4 * v[at : at + 3]
+        return made
 
     # numbers ------------------------------------------------------------------------------------------------------
 
@@ -118,11 +131,20 @@ class Mechanism:
         made = function.map(len(columns[0]))(*(column.T for column in columns), par)
         return [np.asarray(out).T for out in (made if isinstance(made, tuple) else (made,))]
 
+    @cached_property
+    def _arrival(self) -> ca.Function:
+        """p at the end of a step of (q̄, v̄, u, h, parameters): h/2 (L_q + F) + L_v."""
+        e = self.system.expressions
+        q, v, h = ca.SX.sym("q", self.nq), ca.SX.sym("v", self.n), ca.SX.sym("h")
+        move = self.move(q, v, h)
+        at = self.middle(move.middle, move.velocity, e.u, e.parameters)
+        p = h / 2 * move.at_end(at.lq + at.force) + move.right_momentum(at.lv)
+        works = h * self._works(move.middle, move.velocity, e.u, e.parameters)
+        return ca.Function("arrival", [q, v, e.u, h, e.parameters], [p, works])
+
     def momenta(self, q: Array, v: Array, u: Array, h: float) -> Array:
-        """p at the ends of steps with these middles, (K, nd): h/2 (L_q + F) + L_v."""
-        lq, lv, force = self.values(self._middle, q, v, u)
-        out: Array = h / 2 * (lq + force) + lv
-        return out
+        """p at the ends of steps from poses q̄ with velocities v̄, (K, nd)."""
+        return self.values(self._arrival, q, v, u, np.full((len(q), 1), h))[0]
 
     def pulls(self, q: Array) -> Array:
         """Forces along all constraints per multiplier, (K, nc)."""
@@ -134,9 +156,8 @@ class Mechanism:
         return ca.Function("pull", [e.q, e.parameters], [e.pull])
 
     def works(self, q: Array, v: Array, u: Array, h: float) -> Array:
-        """Work of each input in steps with these middles, (K, nu)."""
-        out: Array = h * self.values(self._works, q, v, u)[0]
-        return out
+        """Work of each input in steps from poses q̄ with velocities v̄, (K, nu)."""
+        return self.values(self._arrival, q, v, u, np.full((len(q), 1), h))[1]
 
     def instant(self, q: Array, v: Array) -> Array:
         """p = L_v at a pose and velocity, (K, nd)."""
@@ -155,7 +176,7 @@ class Mode:
     def of(cls, system: System, closed: Sequence[str] = ()) -> Mode:
         """Wires, and the named gaps with the tangents of feet that stick, but for rows that nothing moves."""
         e = system.expressions
-        moved = set(ca.sparsify(ca.jacobian(e.residual, e.q)).sparsity().row())
+        moved = set(ca.sparsify(e.centered(ca.jacobian(e.charted.residual, e.chart))).sparsity().row())
         rows: list[int] = []
         owner = ""
         for i, (name, kind) in enumerate(zip(system.constraint_names, system.constraint_rows, strict=True)):

@@ -30,15 +30,15 @@ class Motion:
     def h(self) -> float:
         return self.time / self.steps
 
-    def resampled(self, steps: int) -> Motion:
+    def resampled(self, mechanism: Mechanism, steps: int) -> Motion:
         """On another number of steps: nodes interpolated, inputs held, velocities those between the nodes."""
         if steps == self.steps:
             return self
         old, new = np.linspace(0, 1, self.steps + 1), np.linspace(0, 1, steps + 1)
         middles = (new[1:] + new[:-1]) / 2
-        q, p = interpolated(old, new, self.q), interpolated(old, new, self.p)
+        q, p = mechanism.tangent.normalize(interpolated(old, new, self.q)), interpolated(old, new, self.p)
         place = np.clip(np.searchsorted(old, middles) - 1, 0, self.steps - 1)
-        v = np.diff(q, axis=0) / (self.time / steps)
+        v = mechanism.tangent.difference(q[:-1], q[1:]) / (self.time / steps)
         return Motion(q, p, v, self.u[place], self.lam[place], self.time)
 
     def timed(self, low: float, high: float) -> Motion:
@@ -60,10 +60,10 @@ def through(mechanism: Mechanism, q: Array, time: float, multipliers: int, u: Ar
     """The motion through poses (K+1): v̄ between them, and p as the ends of its steps have it."""
     steps = len(q) - 1
     h = time / steps
-    v = np.diff(q, axis=0) / h
+    v = mechanism.tangent.difference(q[:-1], q[1:]) / h
     forces = np.zeros((steps, mechanism.nu)) if u is None else u
     p = np.zeros((steps + 1, mechanism.nd))
-    p[1:] = mechanism.momenta((q[1:] + q[:-1]) / 2, v, forces, h)
+    p[1:] = mechanism.momenta(q[:-1], v, forces, h)
     p[0] = mechanism.instant(q[:1], v[:1])[0]
     return Motion(q, p, v, forces, np.zeros((steps, multipliers)), time)
 
@@ -71,10 +71,10 @@ def through(mechanism: Mechanism, q: Array, time: float, multipliers: int, u: Ar
 def disturbed(mechanism: Mechanism, motion: Motion, bounds: Bounds, rng: np.random.Generator) -> Motion:
     """The motion with bumps on all coordinates, within their limits, that leave its ends alone."""
     part = np.linspace(0, 1, motion.steps + 1)[:, None]
-    n = motion.q.shape[1]
-    size = np.maximum(np.ptp(motion.q, axis=0), 0.3)
+    way = np.abs(mechanism.tangent.difference(motion.q[:1], motion.q)).max(axis=0)
+    n, size = len(way), np.maximum(way, 0.3)
     bump = sum(rng.normal(size=n) * np.sin(i * np.pi * part) / i for i in (1, 2, 3))
-    q = np.clip(motion.q + 0.5 * size * bump, *bounds.q)
+    q = mechanism.tangent.normalize(np.clip(mechanism.tangent.retract(motion.q, 0.5 * size * bump), *bounds.q))
     q[[0, -1]] = motion.q[[0, -1]]
     low, high = np.clip(bounds.u, -1.0, 1.0)
     u = motion.u + 0.3 * rng.uniform(low, high, size=motion.u.shape[1])

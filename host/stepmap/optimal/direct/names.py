@@ -32,11 +32,11 @@ def stored_names(system: System) -> tuple[str, ...]:
 
 
 def velocity_names(system: System) -> tuple[str, ...]:
-    return tuple(f"v_{c.name}" for c in system.coordinates)
+    return tuple(f"v_{name}" for name, _ in system.tangent.entries)
 
 
 def momentum_names(system: System) -> tuple[str, ...]:
-    return tuple(f"p_{c.name}" for c in system.dynamic)
+    return tuple(f"p_{name}" for name, _ in system.tangent.entries[: system.tangent.nd])
 
 
 def entries(names: tuple[str, ...], column: ca.SX) -> dict[str, ca.SX]:

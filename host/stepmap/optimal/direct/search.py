@@ -87,7 +87,7 @@ def search(formulation: Formulation, monitor: Monitor | None = None, near: Seque
     first = Formulation(task, gentle=True) if formulation.works else formulation
     if near is not None:
         grid = Transcription(formulation, full)
-        motions = [motion.resampled(count) for motion, count in zip(near, full, strict=True)]
+        motions = [motion.resampled(task.mechanism, count) for motion, count in zip(near, full, strict=True)]
         return _searched(grid, _solved(grid, grid.packed(motions), log, NEAR), log, ())
     grids = _grids(full)
     grid = Transcription(first, grids[0])
@@ -110,7 +110,9 @@ def _over(found: Found) -> bool:
 
 def _moved(grid: Transcription, found: Found, onto: Transcription, log: _Log, mu: float) -> tuple[Transcription, Found]:
     """A result as the guess of another grid or cost."""
-    motions = [motion.resampled(k) for motion, k in zip(grid.unpacked(found.w), onto.steps, strict=True)]
+    motions = [
+        motion.resampled(grid.task.mechanism, k) for motion, k in zip(grid.unpacked(found.w), onto.steps, strict=True)
+    ]
     return onto, _solved(onto, onto.packed(motions, grid.others(found.w)), log, mu)
 
 

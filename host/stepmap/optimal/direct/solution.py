@@ -16,12 +16,11 @@ from stepmap.mechanics.system import System
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.search import Attempt, Searched, search
 from stepmap.optimal.direct.task import Task
-from stepmap.optimal.goals.natural import natural_weights
+from stepmap.optimal.direct.weights import regulator_weights
 from stepmap.optimal.lqr import lqr
-from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
+from stepmap.optimal.plan import Plan, gains_with_steady_end
 from stepmap.optimal.problem import Iteration, Status
 from stepmap.steps.kinds import discretize
-from stepmap.steps.limits import InputLimits
 from stepmap.steps.protocol import Trajectory
 from stepmap.steps.variational import VariationalStep
 
@@ -153,21 +152,17 @@ class DirectSolution:
         if self.task.weights is not None:
             Q, R = self.task.weights
             return np.asarray(Q, dtype=float), np.asarray(R, dtype=float)
-        step, found = self.step, self.trajectory
-        low, high = self._input_box
-        bounds = InputLimits(low, high).on(step)
-        held = held_input(step, found.x[-1], found.u[-1])
-        natural = natural_weights(step, found.x[-1], held, bounds, self.time)
-        return natural.Q, natural.R
+        return regulator_weights(self.step, self.trajectory, self._input_sizes)
 
     @property
-    def _input_box(self) -> tuple[Array, Array]:
-        """The range of every input: its limits, or what the trajectory uses of it where it has none."""
+    def _input_sizes(self) -> Array:
+        """What is much of every input: half of its range, or what the trajectory uses of it where that has no end."""
         task, u = self.task, self.trajectory.u
         m = task.mechanism
         low, high = np.hstack([task.bounds.u, task.bounds.q[:, m.nq - (m.n - m.nd) :]])
-        middle, half = (u.max(axis=0) + u.min(axis=0)) / 2, np.maximum(np.ptp(u, axis=0), 1e-3)
-        return np.where(np.isfinite(low), low, middle - half), np.where(np.isfinite(high), high, middle + half)
+        used = np.maximum(np.ptp(u, axis=0), 1e-3)
+        out: Array = np.where(np.isfinite(high - low), (high - low) / 2, used)
+        return out
 
     def require(self) -> DirectSolution:
         """Itself when converged; raises ConvergenceError otherwise."""

@@ -5,7 +5,8 @@ Nodes are (q̄, p, h), stage inputs (v̄, u, lam) with v̄ independent (Kobilaro
     q̄⁺ = q̄ + h v̄,   p⁺ = p + h (L_q + F) − h D_q hᵀ lam,   h⁺ = h
     p + h/2 (L_q + F) − L_v − h D_q hᵀ lam = 0,   h(q̄⁺) = 0
 
-with L, F at (q̄ + h/2 v̄, v̄): the equations of the step whose forces are held, without its solve. lam are forces.
+with L, F at (q̄ + h/2 v̄, v̄): the equations of the step whose forces are held, without its solve. lam are forces. Balls
+have the increments of steps/rotations; four rows of their quaternions keep the norm.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import casadi as ca
 
 from stepmap.optimal.direct.mechanism import Mechanism, Middle, Mode
 from stepmap.optimal.direct.names import by_name, entries, momentum_names, velocity_names
+from stepmap.steps.rotations.increments import Increments
 
 EFFORT = 0.01  # weight of effort that stands for work where a search begins
 
@@ -132,28 +134,33 @@ class Stage:
         return ca.vertcat(self.node.x, self.s, self.after, self.node.designed)
 
     @cached_property
+    def move(self) -> Increments:
+        return self.mechanism.move(self.node.q, self.v, self.node.h)
+
+    @property
     def q_middle(self) -> ca.SX:
-        return self.mechanism.half(self.node.q, self.v, self.node.h)
+        return self.move.middle
 
     @cached_property
     def middle(self) -> Middle:
-        return self.mechanism.middle(self.q_middle, self.v, self.u, self.node.par)
+        return self.mechanism.middle(self.q_middle, self.move.velocity, self.u, self.node.par)
 
     @cached_property
     def equations(self) -> ca.SX:
         """Rows that vanish on a step: those of the next node first, as solvers that know stages want them."""
         node, m, h = self.node, self.middle, self.node.h
         held = self.mechanism.held(node.q, node.par)
-        q_after = self.mechanism.moved(node.q, self.v, h)
+        move = self.move
         impulse = h * (self.mode.pick(held.slope).T @ self.lam) if self.mode.count else ca.SX.zeros(self.mechanism.nd)
         push = m.lq + m.force
-        rows = [self.after - ca.vertcat(q_after, node.p + h * push - impulse, h)]
-        rows.append(node.p + h / 2 * push - m.lv - impulse)
+        pushed = node.p - impulse
+        rows = [self.after - ca.vertcat(move.after, move.through(pushed) + h * move.to_end(push), h)]
+        rows.append(pushed + h / 2 * move.at_begin(push) - move.left_momentum(m.lv))
         if self.mode.count:
-            rows.append(self.mode.kept(self.mechanism.held(q_after, node.par).residual, held.residual))
+            rows.append(self.mode.kept(self.mechanism.held(move.after, node.par).residual, held.residual))
         if self.works:
             nu, split = self.mechanism.nu, self.split
-            powers = self.mechanism.powers(self.q_middle, self.v, self.u, node.par)
+            powers = self.mechanism.powers(self.q_middle, move.velocity, self.u, node.par)
             rows.append(h * powers - split[:nu] + split[nu:])
         return ca.vertcat(*rows)
 
@@ -162,7 +169,7 @@ class Stage:
         """Names of the equations."""
         system = self.mechanism.system
         moved = [f"motion of {c.name}" for c in system.coordinates]
-        pushed = [f"momentum of {c.name}" for c in system.dynamic]
+        pushed = [f"momentum of {name}" for name, _ in system.tangent.entries[: self.mechanism.nd]]
         held = (f"constraint {name}" for name in self.mode.labels)
         worked = (f"work of {i.name}" for i in system.inputs) if self.works else ()
         return (*moved, *pushed, "length of the step", *pushed, *held, *worked)
@@ -177,14 +184,14 @@ class Stage:
     def names(self) -> dict[str, ca.SX]:
         """What formulas at the middle of a step know: the middle's values, inputs, and constraint forces."""
         system, node = self.mechanism.system, self.node
-        after = self.mechanism.moved(node.q, self.v, node.h)
+        after = self.move.after
         kinematic = {f"{c.name}_next": after[i] for i, c in enumerate(system.coordinates) if c.kinematic}
         return {
             **entries(self.mode.labels, self.forces),
             **by_name(self.mechanism, self.q_middle, node.par),
             **entries(tuple(i.name for i in system.inputs), self.u),
             **kinematic,
-            **entries(velocity_names(system), self.v),
+            **entries(velocity_names(system), self.move.velocity),
             **entries(momentum_names(system), self.middle.lv),
             "effort": ca.sumsqr(self.u),
             "work": ca.sum1(self.split) / node.h if self.works else ca.SX(0),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
@@ -171,16 +172,24 @@ class Task:
             out[names.index(name)] = low, high
         return out
 
+    @property
+    def _somewhere(self) -> Array:
+        """A pose near the start, as good as any."""
+        tangent = self.system.tangent
+        return tangent.retract(self.system.configuration({}), 0.1 * np.arange(tangent.nv))
+
     def _check_phases(self) -> None:
         _ = self.renaming, self.gaps, self.designed
         if self.cyclic and self.goal:
             raise ModelError("goal: a periodic motion ends where it began, renamed; leave it out")
         if self.solver != "ipopt" and (self.phases or self.cyclic or self.design):
             raise ModelError("solver: phases, periodic motions and designs are for 'ipopt' alone")
+        if self.system.tangent.balls and self.cyclic:
+            raise ModelError("periodic: a system with balls cannot be; use ordinary coordinates")
         if self.system.kinematic and self.cyclic:
             raise ModelError("periodic: a system with kinematic coordinates cannot be; drive them by forces")
         for phase, mode in zip(self.all_phases, self.modes, strict=True):
-            slope = self.system.residuals_slope(self.system.configuration({}) + 0.1 * np.arange(self.mechanism.nq))
+            slope = self.system.residuals_slope(self._somewhere)
             rows = slope[list(mode.rows), : self.mechanism.nd]
             if len(rows) and np.linalg.matrix_rank(rows, tol=1e-9) < len(rows):
                 closed = ", ".join(phase.closed) or "no gap"
@@ -207,3 +216,33 @@ class Task:
     @cached_property
     def last(self) -> End:
         return read_goal(self.system, self.goal)
+
+
+class Options(TypedDict, total=False):
+    """Keywords of ``direct``, which documents them."""
+
+    steps: int
+    time: float | tuple[float, float]
+    start: Any
+    goal: Any
+    running: Formula
+    terminal: Formula
+    limits: Mapping[str, Any]
+    path: Mapping[Any, Any]
+    boundary: Mapping[Any, Any]
+    clear: Sequence[Any]
+    guess: Any
+    starts: int
+    seed: int
+    change: float | None
+    solver: str
+    compiled: bool
+    max_iterations: int
+    tolerance: float
+    weights: tuple[Any, Any] | None
+    phases: Sequence[Phase]
+    periodic: Mapping[str, Formula] | None
+    design: Mapping[str, Any]
+    clearance: Mapping[str, float | None]
+    landing: Mapping[str, float]
+    friction: Mapping[str, float]

@@ -64,7 +64,7 @@ class Transcription:
         equal = np.zeros(block.size - len(middles) - changes)
         low = np.concatenate([equal, [condition.low for condition in middles], -most])
         high = np.concatenate([equal, [condition.high for condition in middles], most])
-        moved = (f"change of {c.name} in a step" for c in self.task.system.coordinates[:changes])
+        moved = (f"change of {name} in a step" for name, _ in self.task.system.tangent.entries[:changes])
         labels = (*stage.labels, *(condition.label for condition in middles), *moved)
         at, order = self.numbering.at_stages(i), self.first_stage(i) + np.arange(count)
         return Placed(block, at, self.constants(range(count)), _all(low, count), _all(high, count), order, labels)
@@ -144,8 +144,13 @@ class Transcription:
             nx = self.task.mechanism.nx
             at = np.hstack([at_end[0, :nx], number.others["v_end"], number.others["nu"], at_end[0, nx:]])[None]
             zero = np.zeros((1, f.rest_block.size))
-            labels = tuple(f"rest of {c.name} at the end" for c in self.task.system.dynamic)
+            names = self.task.system.tangent.entries[: self.task.mechanism.nd]
+            labels = tuple(f"rest of {name} at the end" for name, _ in names)
             placed.append(Placed(f.rest_block, at, constants, zero, zero, end, labels, compile=False))
+        if f.attitude_block is not None:
+            zero = np.zeros((1, f.attitude_block.size))
+            labels = ("attitude at the end",) * f.attitude_block.size
+            placed.append(Placed(f.attitude_block, at_end, constants, zero, zero, end, labels, compile=False))
         if f.boundary is not None:
             block, conditions = f.boundary
             at = np.hstack([number.nodes[0][:1], at_end])
@@ -202,7 +207,8 @@ class Transcription:
     def _bound_goal(self, out: Array) -> None:
         task, node = self.task, self.numbering.nodes[-1][-1]
         m, goal = task.mechanism, task.last
-        named = np.flatnonzero(~np.isnan(goal.q))
+        ordinary, _ = task.system.tangent.ordinary
+        named = ordinary[~np.isnan(goal.q[ordinary])]
         out[:, node[named]] = goal.q[named]
         free = released(task.system, goal, task.modes[-1].rows)
         for j in free:
@@ -235,7 +241,7 @@ class Transcription:
         """Parts of the work in all steps of a phase, above zero."""
         if not self.formulation.stages[i].parts:
             return np.zeros((motion.steps, 0))
-        work = self.task.mechanism.works(motion.q[:-1] + motion.h / 2 * motion.v, motion.v, motion.u, motion.h)
+        work = self.task.mechanism.works(motion.q[:-1], motion.v, motion.u, motion.h)
         return np.hstack([np.maximum(work, 0.0), np.maximum(-work, 0.0)]) + 1e-6
 
     def others(self, w: Array) -> dict[str, Array]:
