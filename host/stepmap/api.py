@@ -47,6 +47,7 @@ from stepmap.optimal import (
     script,
     switching,
 )
+from stepmap.optimal.planner import PlannedMotion, plan
 from stepmap.steps import (
     Curvature,
     EulerStep,
@@ -93,6 +94,7 @@ __all__ = [
     "ParticleFilter",
     "Phase",
     "Plan",
+    "PlannedMotion",
     "PointwiseStep",
     "Problem",
     "Regulator",
@@ -130,6 +132,7 @@ __all__ = [
     "lqr",
     "optimize",
     "optimize_relaxed",
+    "plan",
     "regulate",
     "script",
     "sin",

@@ -1,0 +1,110 @@
+"""An expansive-space tree: states that inputs drawn at random lead to, in batches (Johnson & Murphey VII)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.optimal.planner.task import Task
+
+STEPS = 10  # of an extension
+BATCH = 128  # extensions at once
+NEAR = 4  # power of the distance by which nodes near the goal are preferred
+
+
+@dataclass(eq=False)
+class Tree:
+    """Nodes with their parents and the inputs that led to them; ``extend`` adds a batch."""
+
+    task: Task
+    rng: np.random.Generator
+    x: Array = field(init=False)  # (capacity, nx)
+    parent: Array = field(init=False)
+    inputs: list[Array] = field(default_factory=lambda: [np.zeros((0, 0))])
+    count: int = 1
+    extensions: int = 0
+    _distance: Array = field(init=False)
+    _tried: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.x = np.zeros((1024, self.task.step.nx))
+        self.parent, self._tried = np.full(1024, -1), np.zeros(1024)
+        self._distance = np.full(1024, np.inf)
+        self.x[0] = self.task.start
+        self._distance[0] = self.task.distances(self.task.start)
+
+    @property
+    def best(self) -> int:
+        """The node nearest to the goal."""
+        return int(np.argmin(self._distance[: self.count]))
+
+    @property
+    def distance(self) -> float:
+        return float(self._distance[self.best])
+
+    def extend(self) -> int | None:
+        """Adds a batch of extensions; returns a node that has reached the goal, if there is one."""
+        task, step = self.task, self.task.step
+        chosen = self._chosen()
+        U = self._inputs(self.x[chosen])
+        found = step.rollout_many(self.x[chosen], U, strict=False)
+        self.extensions += BATCH
+        good = np.flatnonzero((found.steps == STEPS) & task.valid(found.x[:, 1:], found.multipliers))
+        first = self.count
+        self._reserve(len(good))
+        new = slice(first, first + len(good))
+        self.x[new], self.parent[new] = found.x[good, -1], chosen[good]
+        self._distance[new] = task.distances(self.x[new])
+        self.inputs.extend(U[good])
+        self.count += len(good)
+        there = np.flatnonzero(task.reached(self.x[new]))
+        if not len(there):
+            return None
+        return first + int(there[np.argmin(self._distance[new][there])])
+
+    def _chosen(self) -> Array:
+        """Nodes to extend: rarely tried ones, three of four near the goal; the others lead around obstacles."""
+        n = self.count
+        new = 1.0 / (1.0 + self._tried[:n])
+        near = new * (self._distance[:n] + self.task.tolerance) ** -NEAR
+        parts = []
+        for weights, size in ((near, BATCH - BATCH // 4), (new, BATCH // 4)):
+            sums = np.cumsum(weights)
+            parts.append(np.minimum(np.searchsorted(sums, self.rng.random(size) * sums[-1], side="right"), n - 1))
+        chosen = np.concatenate(parts)
+        np.add.at(self._tried, chosen, 1.0)
+        return chosen
+
+    def _inputs(self, x: Array) -> Array:
+        """Inputs (BATCH, STEPS, nu): forces drawn once, speeds that go from the present ones to drawn ones."""
+        task, step = self.task, self.task.step
+        nk, dt = step.nk, step.dt
+        rho, v = x[:, step.layout["rho"]], x[:, step.layout["v"]]
+        wanted = self.rng.uniform(-task.rate, task.rate, size=(BATCH, nk)) if nk else np.zeros((BATCH, 0))
+        part = (np.arange(1, STEPS + 1) / STEPS)[None, :, None]
+        speed = np.clip(v, -task.rate, task.rate)[:, None] * (1 - part) + wanted[:, None] * part
+        places = np.clip(rho[:, None] + dt * np.cumsum(speed, axis=1), task.low, task.high)
+        pushes = self.rng.uniform(task.push_low, task.push_high, size=(BATCH, len(task.push_low)))
+        forces = np.broadcast_to(pushes[:, None], (BATCH, STEPS, pushes.shape[1]))
+        return np.ascontiguousarray(np.concatenate([forces, places], axis=2))
+
+    def _reserve(self, more: int) -> None:
+        while self.count + more > len(self.x):
+            self.x = np.concatenate([self.x, np.zeros_like(self.x)])
+            self.parent = np.concatenate([self.parent, np.full_like(self.parent, -1)])
+            self._tried = np.concatenate([self._tried, np.zeros_like(self._tried)])
+            self._distance = np.concatenate([self._distance, np.full_like(self._distance, np.inf)])
+
+    def path(self, node: int) -> Array:
+        """Inputs (N, nu) from the start to a node."""
+        parts = []
+        while self.parent[node] >= 0:
+            parts.append(self.inputs[node])
+            node = int(self.parent[node])
+        return np.concatenate(parts[::-1]) if parts else np.zeros((0, self.task.step.nu))
+
+    def edges(self) -> Array:
+        """Parent and child of every edge, (count − 1, 2)."""
+        return np.column_stack([self.parent[1 : self.count], np.arange(1, self.count)])
