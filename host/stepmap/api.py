@@ -47,6 +47,7 @@ from stepmap.optimal import (
     script,
     switching,
 )
+from stepmap.optimal.controllability import Controllability, controllability
 from stepmap.optimal.planner import PlannedMotion, plan
 from stepmap.steps import (
     Curvature,
@@ -73,6 +74,7 @@ __all__ = [
     "Builder",
     "Capsule",
     "Clearance",
+    "Controllability",
     "ConvergenceError",
     "Cost",
     "Curvature",
@@ -121,6 +123,7 @@ __all__ = [
     "atan",
     "atan2",
     "check_derivatives",
+    "controllability",
     "cos",
     "direct",
     "discretize",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy as np
 from stepmap.errors import ModelError
 from stepmap.mechanics.bodies import check_body
 from stepmap.mechanics.constraints import Distance, PointOnPlane, PointToPoint
+from stepmap.mechanics.elements.tendon import ElasticTendon, PulledTendon, Tendon
 from stepmap.mechanics.forces import BallDamping, BallDrive, Damper, Damping, Drive, Moment, Wrench
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.gaps import String, contact
 from stepmap.mechanics.parts import Parts
 from stepmap.mechanics.potentials import CoordinateSpring, Spring
-from stepmap.mechanics.quantity import Coordinate, Scalar, Source, check_axes, number, three
+from stepmap.mechanics.quantity import Coordinate, Input, Scalar, Source, check_axes, number, three
 from stepmap.mechanics.sensors import CoordinateSensor, Marker
 from stepmap.mechanics.system import System
 
@@ -109,6 +111,43 @@ class Builder(Parts):
     def string(self, a: Frame, b: Frame, length: Coordinate | Scalar, name: str | None = None) -> None:
         """|a − b| ≤ length: a string that pulls, or goes slack; ``length`` as of ``distance``."""
         self._tie(String, a, b, length, name, "string")
+
+    def tendon(
+        self,
+        path: Sequence[Frame],
+        *,
+        tension: Source | None = None,
+        length: Coordinate | Scalar | None = None,
+        stiffness: Scalar | None = None,
+        name: str | None = None,
+    ) -> None:
+        """A cable through the origins of frames, which only pulls.
+
+        With ``tension`` [N] it is pulled by an input, limited from below by 0, or an expression; with ``length``, a
+        kinematic coordinate or a number, it is a string with via-points; with ``stiffness`` [N/m] too, it is elastic
+        and ``length`` is that at rest.
+        """
+        frames = tuple(self._own(frame, "tendon") for frame in path)
+        if len(frames) < 2 or any(a is b for a, b in pairwise(frames)):
+            raise ModelError("tendon: expected two or more frames, each different from the one before")
+        if (tension is None) == (length is None):
+            raise ModelError("tendon: give either tension, or length (with stiffness where it is elastic)")
+        if tension is not None:
+            if stiffness is not None:
+                raise ModelError("tendon: stiffness goes with length; a given tension does not stretch it")
+            if isinstance(tension, Input) and (tension.low is None or tension.low < 0):
+                raise ModelError(f"tendon: input {tension.name!r} may push; give it low=0.0 or more, tendons only pull")
+            self._forces.append(PulledTendon(frames, self._source(tension, "tendon tension")))
+            return
+        label = self._label(name, "tendon")
+        extent = self._length(length, f"tendon {label!r}", positive=True)
+        if stiffness is None:
+            self._constraints.append(Tendon(label, frames, extent))
+            return
+        firm = self._scalar(stiffness, f"stiffness of tendon {label!r}")
+        if firm.is_constant() and float(firm) <= 0:
+            raise ModelError(f"tendon {label!r}: stiffness must be positive, got {float(firm):g}")
+        self._potentials.append(ElasticTendon(frames, firm, extent))
 
     def contact(
         self,

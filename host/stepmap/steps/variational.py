@@ -14,6 +14,7 @@ from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ModelError
 from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Distance
+from stepmap.mechanics.elements.tendon import Tendon
 from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.system import Pose, System
 from stepmap.steps.balance import balanced, holding_forces
@@ -168,7 +169,7 @@ class VariationalStep(MechanicalStep):
     @cached_property
     def _lengths(self) -> list[int]:
         places = {c.name: len(self.system.inputs) + i for i, c in enumerate(self.system.kinematic)}
-        strings = (c.length for c in self.system.constraints if isinstance(c, Distance))
+        strings = (c.length for c in self.system.constraints if isinstance(c, (Distance, Tendon)))
         return [places[length.name] for length in strings if isinstance(length, Coordinate)]
 
     # states -----------------------------------------------------------------------------------------------------
