@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from stepmap.errors import ModelError
 from stepmap.jobs import track
+from stepmap.jobs.gaits import read as gait
 from stepmap.jobs.stage import digest, digest_sources
 from stepmap.jobs.task import Job
 from stepmap.registry import Registry
@@ -21,7 +22,7 @@ from stepmap.toml.tables import Table
 Reader: TypeAlias = Callable[[Table, str], Job]
 
 DEFAULT = "track"
-OWN: dict[str, Reader] = {DEFAULT: track.read}
+OWN: dict[str, Reader] = {DEFAULT: track.read, "gait": gait.read}
 KINDS = Registry[Reader].of("stepmap.jobs", "job kind", OWN)
 
 names = KINDS.names

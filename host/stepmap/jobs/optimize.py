@@ -22,7 +22,7 @@ from stepmap.optimal import Plan, Solution
 from stepmap.optimal.goals.verdict import Verdict, judge
 from stepmap.report import Picture, Section, constraint_forces
 from stepmap.simulation import Simulation, input_units
-from stepmap.steps import Trajectory
+from stepmap.steps import Trajectory, VariationalStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,6 +51,8 @@ CAPTIONS = {
     "inputs": "Forces, and velocities of kinematic coordinates; references dashed.",
     "convergence": "The search: directional derivative and cost at every iteration.",
     "tension": "Constraint forces, positive when they pull.",
+    "energy": "Energy; potential and total energy relative to the start.",
+    "ground": "Forces of the ground on feet that stand, in the cone that was asked for.",
 }
 
 
@@ -78,6 +80,8 @@ def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
         text = json.dumps(summary(made, job, solution, cpu_s), indent=2, allow_nan=False, ensure_ascii=False)
         (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
         pictures = {} if solution.status.interrupted else render(draw(job, solution))
+        moving = getattr(job, "animated", None)  # of kinds that have moving pictures
+        pictures |= {} if moving is None or not pictures else moving(solution)
         for name, content in pictures.items():
             (folder / name).write_bytes(content)
 
@@ -101,18 +105,24 @@ def result(made: Stage, job: Job) -> Plan:
     return found
 
 
+def step_of(job: Job, solution: Outcome) -> VariationalStep:
+    """The map of a solution: its own where its time or its system was found, else the job's."""
+    step: VariationalStep = getattr(solution, "step", job.step)
+    return step
+
+
 def arrays(job: Job, solution: Outcome) -> bytes:
     """solution.npz; docs/jobs.md describes each entry."""
-    plan = solution.plan
+    plan, step = solution.plan, step_of(job, solution)
     more: dict[str, Any] = dict(
-        multipliers=Simulation(job.step, plan.trajectory).multipliers,
+        multipliers=Simulation(step, plan.trajectory).multipliers,
         **_weights(solution),
         cost=np.array(solution.cost),
         state_names=np.array(job.step.state_names),
         input_names=np.array(job.step.input_names),
         constraint_names=np.array(job.system.constraint_names, dtype=np.str_),
     )
-    return plan.packed(job.step, kind=job.kind, more=more)
+    return plan.packed(step, kind=job.kind, more=more)
 
 
 def verdict(job: Job, plan: Plan) -> Verdict:
@@ -122,6 +132,12 @@ def verdict(job: Job, plan: Plan) -> Verdict:
     made, there = (None if limits is None else limits.on(step) for limits in (planned, motor))
     weighed = None if weights is None else step.layout.pose(weights.state + weights.terminal) > 0
     return judge(step, plan, made, there, weighed)
+
+
+def judged(job: Job, solution: Outcome) -> Verdict:
+    """``verdict`` on a solution; a kind may have a judgement of its own."""
+    own = getattr(job, "judged", None)
+    return verdict(job, solution.plan) if own is None else own(solution)
 
 
 def saved_verdict(made: Stage) -> dict[str, Any] | None:
@@ -143,8 +159,9 @@ def _weights(solution: Outcome) -> dict[str, Array]:
 
 def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str, Any]:
     """summary.json; docs/jobs.md describes each entry."""
-    step, system = job.step, job.system
+    step, system = step_of(job, solution), job.system
     simulation = Simulation(step, solution.plan.trajectory)
+    told = getattr(job, "told", None)  # of kinds that have more to tell
     forces, gaps, relaxed = simulation.multipliers, np.abs(simulation.violations), getattr(solution, "relaxation", None)
     return {
         "format": FORMAT,
@@ -152,7 +169,7 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "kind": job.kind,
         "system": system.name,
         "parameters": {p.name: p.value for p in system.parameters},
-        "dt": job.dt,
+        "dt": step.dt,
         "steps": solution.plan.trajectory.steps,
         "status": solution.status.name.lower(),
         "advice": "" if solution.status.ok else getattr(solution, "advice", str(solution.status)),
@@ -166,13 +183,14 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "constraint_gap": float(gaps.max()) if gaps.size else None,
         "events": [event._asdict() for event in solution.plan.events],
         "relaxation": None if relaxed is None else relaxed.data(),
-        "verdict": verdict(job, solution.plan).data(),
+        "verdict": judged(job, solution).data(),
         "state_names": list(step.state_names),
         "state_units": list(step.layout.units),
         "input_names": list(step.input_names),
         "input_units": input_units(step),
         "digest": made.digest,
         "inputs": dict(made.inputs),
+        **({} if told is None else told(solution)),
     }
 
 
@@ -185,6 +203,9 @@ def draw(job: Job, solution: Outcome) -> dict[str, Figure]:
     """Figures by name; CAPTIONS says what each shows."""
     from stepmap import plots  # matplotlib takes longer to load than most jobs take to solve
 
+    own = getattr(job, "drawn", None)  # of kinds with pictures of their own
+    if own is not None:
+        return {**own(solution), "convergence": plots.convergence(solution.history)}
     plan = solution.plan
     simulation = Simulation(job.step, plan.trajectory)
     drawn = {
@@ -214,12 +235,13 @@ def section(heading: str, text: str, figures: Sequence[tuple[str, str]], drawn: 
 
 def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, str]]:
     """(name, value) of what tells a good result from a bad one."""
-    simulation, steps = Simulation(job.step, solution.plan.trajectory), solution.plan.trajectory.steps
+    step, steps = step_of(job, solution), solution.plan.trajectory.steps
+    simulation = Simulation(step, solution.plan.trajectory)
     longer = f", longer than the {job.steps * job.dt:g} s of the job" if steps > job.steps else ""
     relaxed = getattr(solution, "relaxation", None)  # its last slope is that of a polish, which may end on a kink
     slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history and relaxed is None else ""
     rows = [
-        ("horizon", f"{steps * job.dt:g} s in {steps} steps of {job.dt:.6g} s{longer}"),
+        ("horizon", f"{solution.plan.trajectory.t[-1]:g} s in {steps} steps of {step.dt:.6g} s{longer}"),
         ("search", f"{solution.status.name.lower()} after {taken(solution)} steps{slope}, {cpu_s:.2g} s of CPU time"),
         ("cost", f"{solution.cost:.10g}"),
     ]

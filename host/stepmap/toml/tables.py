@@ -165,7 +165,7 @@ class Table:
             return self.flag(name)
         if isinstance(pattern, int):
             return self.whole(name)
-        return self.number(name)
+        return self.text(name) if isinstance(pattern, str) else self.number(name)
 
     def _kind(self, name: str, value: object, kind: type[T]) -> T:
         # bool is an int to Python and not to a reader.

@@ -51,5 +51,5 @@ def optimize(
         optimum.write(stage, job, solution, seconds)
     rows = [*optimum.key_figures(job, solution, seconds), ("written", str(stage.folder))]
     console().print(figures(rows, title=job.name))
-    console().print(figures(optimum.verdict(job, solution.plan).rows(), title="will it work?"))
+    console().print(figures(optimum.judged(job, solution).rows(), title="will it work?"))
     solution.require()
