@@ -18,7 +18,7 @@ from stepmap.plots.style import COLORS, INK, blank, styled
 from stepmap.simulation import Simulation
 from stepmap.steps import Trajectory
 
-STEPS, FRAMES = 4, 20  # of the animation, and pictures per step
+STEPS, FRAMES = 4, 12  # of the animation, and pictures per step
 
 
 def figures(
@@ -101,5 +101,5 @@ def animation(cycle: Cycle) -> bytes:
         made = FuncAnimation(figure, frame, frames=STEPS * FRAMES)  # type: ignore[arg-type]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "walk.gif"
-            made.save(path, writer=PillowWriter(fps=FRAMES / max(cycle.t[-1], 0.1)))
+            made.save(path, writer=PillowWriter(fps=FRAMES / max(cycle.t[-1], 0.1)), dpi=80)
             return path.read_bytes()

@@ -17,6 +17,10 @@ from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.search import Attempt, Searched, search
 from stepmap.optimal.direct.task import Task
 from stepmap.optimal.direct.weights import regulator_weights
+from stepmap.optimal.gaits import renaming
+from stepmap.optimal.gaits.cycle import Cycle, Stretch
+from stepmap.optimal.gaits.feedback import Slopes, slopes
+from stepmap.optimal.gaits.hold import held, landings
 from stepmap.optimal.lqr import lqr
 from stepmap.optimal.plan import Plan, gains_with_steady_end
 from stepmap.optimal.problem import Iteration, Status
@@ -138,8 +142,33 @@ class DirectSolution:
         return forces
 
     @cached_property
+    def cycle(self) -> Cycle:
+        """A periodic motion with its phases and its renaming; raises ModelError where it is none."""
+        task, found = self.task, self.trajectory
+        if task.periodic is None or not self.system.gap_names:
+            raise ModelError("floquet: only periodic motions through contacts have a return map; give periodic={...}")
+        pairs = zip(task.all_phases, self.searched.motions, strict=True)
+        stretches = tuple(Stretch(tuple(phase.closed), motion.steps, motion.h) for phase, motion in pairs)
+        return Cycle(self.system, stretches, renaming.Renaming(self.system, task.periodic), found.x, found.u)
+
+    @cached_property
+    def _slopes(self) -> Slopes:
+        return slopes(self.cycle)
+
+    @property
+    def floquet(self) -> Array:
+        """Multipliers of the return map without feedback, the largest first; ``plan.floquet`` are those with it."""
+        return self._slopes.multipliers()
+
+    @cached_property
     def plan(self) -> Plan:
-        """The trajectory with gains (N, nu, ndx) on its map, whose end is held where it can be."""
+        """The trajectory with gains (N, nu, ndx) on its map, whose end is held where it can be.
+
+        Gains of a gait are periodic, and hold it through its landings.
+        """
+        if self.task.periodic is not None and self.system.gap_names:
+            events = replace(self.trajectory, events=landings(self.cycle))
+            return held(self.cycle, self._slopes, events, self.task.weights)
         step, found = self.step, self.trajectory
         Q, R = self._weights
         finite = lqr(step, found, Q, R, 100 * Q)

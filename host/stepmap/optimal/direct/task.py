@@ -21,6 +21,7 @@ from stepmap.optimal.direct.names import Formula
 from stepmap.optimal.direct.obstacles.ends import require_clear
 from stepmap.optimal.direct.phases.contacts import read_gaps
 from stepmap.optimal.direct.phases.renaming import Renaming
+from stepmap.optimal.gaits.renaming import Renaming as Symmetry
 from stepmap.text import nearest
 
 CHANGE = 0.5  # m or rad per step: wires hold at nodes alone, and a mass on one could jump across
@@ -188,6 +189,8 @@ class Task:
             raise ModelError("periodic: a system with balls cannot be; use ordinary coordinates")
         if self.system.kinematic and self.cyclic:
             raise ModelError("periodic: a system with kinematic coordinates cannot be; drive them by forces")
+        if self.periodic is not None and self.phases and self.system.gap_names:
+            _ = Symmetry(self.system, self.periodic)  # raises where contacts do not take the place of contacts
         for phase, mode in zip(self.all_phases, self.modes, strict=True):
             slope = self.system.residuals_slope(self._somewhere)
             rows = slope[list(mode.rows), : self.mechanism.nd]

@@ -113,10 +113,9 @@ class Cycle:
     def start_of(self, k: int, i: int) -> Array:
         """The state from which step k of phase i starts: the first of an inner phase has had its transition."""
         begin = dict(self.begins())[i]
-        if k > begin or i == 0:
-            return self.x[k]
-        landed = self.landed(i - 1)
-        return self.x[k] if landed is None else landed.x
+        landed = None if k > begin or i == 0 else self.landed(i - 1)
+        out: Array = self.x[k] if landed is None else landed.x
+        return out
 
 
 def _on(plant: System, stretch: Stretch) -> EventStep:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array, weight
 from stepmap.errors import ConvergenceError
 from stepmap.optimal.gaits.cycle import Cycle
+from stepmap.optimal.gaits.jump import Jump
 from stepmap.optimal.lqr import gains as regulator
 from stepmap.optimal.riccati import Quadratic, recursions
 from stepmap.steps.protocol import Trajectory
@@ -23,7 +24,7 @@ TURNS, REPEATS = 200, 1e-11
 
 
 class Slopes(NamedTuple):
-    """A (N, 2n, 2n) and B (N, 2n, nu) along a gait, deviations as Mode.deviations leaves them; ``start`` is that of x[0]."""
+    """A (N, 2n, 2n) and B (N, 2n, nu) along a gait, deviations as Mode.deviations leaves them; ``start``: Π at x[0]."""
 
     A: Array
     B: Array
@@ -76,8 +77,6 @@ def slopes(cycle: Cycle, *, fixed: bool = False) -> Slopes:
 
 def _renamed(cycle: Cycle, x: Array) -> Array:
     """The derivative of a renaming without an impact."""
-    from stepmap.optimal.gaits.jump import Jump
-
     mode = cycle.modes[-1]
     return Jump(mode, mode, cycle.renaming)(x, cycle.system.parameter_values).slope
 

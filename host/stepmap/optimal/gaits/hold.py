@@ -15,7 +15,7 @@ from stepmap.optimal.gaits.feedback import Slopes, periodic_gains
 from stepmap.optimal.plan import Plan
 from stepmap.steps.protocol import Event, Trajectory
 
-POSE, MOMENTUM, INPUT = 100.0, 1.0, 1e-2  # weights of gains where none are given, SI
+POSE, MOMENTUM, INPUT = 300.0, 1.0, 1e-2  # weights of gains where none are given, SI
 
 
 @dataclass(frozen=True, eq=False)

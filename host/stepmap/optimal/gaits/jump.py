@@ -55,8 +55,7 @@ class Jump:
         M, A, B, T, renamed = parts(x[:n], e.parameters)
         sizes = [n, A.shape[0], n, B.shape[0], n]
         z = ca.SX.sym("z", sum(sizes))
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        before, mu, after, impulse, p = (z[int(i) : int(j)] for i, j in zip(ends[:-1], ends[1:], strict=True))
+        before, mu, after, impulse, p = ca.vertsplit(z, np.cumsum([0, *sizes]).tolist())
         held = M @ before
         residual = ca.vertcat(
             held + A.T @ mu - x[n:], A @ before, M @ after + B.T @ impulse - held, B @ after, T.T @ p - M @ after

@@ -34,7 +34,8 @@ class Mode:
     @cached_property
     def rows(self) -> list[int]:
         """Entries of h that are held. Those that nothing moves, such as across the plane of a motion, are left out."""
-        e, at, held = self.system.expressions, 0, []
+        e, at = self.system.expressions, 0
+        held: list[int] = []
         for constraint in self.system.constraints:
             count = len(constraint.rows)
             if constraint.rows[0] is Row.EQUALITY or constraint.name in self.closed:
@@ -82,10 +83,14 @@ class Mode:
 
 
 def cyclic(system: System) -> list[int]:
-    """Dynamic coordinates on which neither motion nor forces nor the slopes of constraints depend: where it is."""
+    """Dynamic coordinates on which neither motion nor forces nor the slopes of constraints depend: where it is.
+
+    Weight may do work along them, as on a slope: only its gradient counts.
+    """
     e = system.expressions
     slopes = ca.vec(ca.jacobian(e.residual, e.q))
-    everything = ca.vertcat(e.lagrangian, e.force, ca.densify(slopes))
+    motion = ca.gradient(e.lagrangian, ca.vertcat(e.q, e.v))
+    everything = ca.vertcat(motion, e.force, ca.densify(slopes))
     depends = ca.which_depends(everything, e.q, 1, False)
     return [i for i in range(len(system.dynamic)) if not depends[i]]
 

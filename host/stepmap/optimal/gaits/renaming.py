@@ -1,4 +1,4 @@
-"""Renaming: how the coordinates after a landing follow from those before it, q' = ρ(q), when legs change their roles."""
+"""Renaming: the coordinates after a landing by those before it, q' = ρ(q), where legs change their roles."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Renaming:
                 raise ModelError(
                     f"periodic: contact {name!r} takes the place of no contact: after renaming, its point does not "
                     "move as the point of any contact did before",
-                    hint="Give formulas for all coordinates that say where a foot is, such as y = \"swing.y\".",
+                    hint='Give formulas for all coordinates that say where a foot is, such as y = "swing.y".',
                 )
         return found
 

@@ -18,18 +18,21 @@ def compass_walker(
     above: float = 0.5,
     gravity: float = 9.8,
     slope: float = math.radians(3.0),
+    stride: float = 0.53,
 ) -> System:
     """Hip at (x, y); ``left`` and ``right`` are angles of the legs from the vertical, positive where a foot is ahead.
 
     A leg's mass is ``below`` [m] above its foot and ``above`` below the hip. The ground falls by ``slope`` [rad] along
     x, and feet do not slip. Legs are equally long, so the swinging foot passes through the ground: leave its contact
-    out of the map while it swings, ``sm.discretize(system, dt, contacts=("left_foot",))``.
+    out of the map while it swings, ``sm.discretize(system, dt, contacts=("left_foot",))``. ``stride`` [m], along the
+    slope, is a parameter for formulas of gaits.
     """
     b = Builder("compass_walker")
     hip, leg = b.parameter("hip_mass", hip_mass, unit="kg"), b.parameter("leg_mass", leg_mass, unit="kg")
     lower, upper = b.parameter("below", below, unit="m"), b.parameter("above", above, unit="m")
     g = b.parameter("gravity", gravity, unit="m/s²")
     tilt = b.parameter("slope", slope, unit="rad")
+    b.parameter("stride", stride, unit="m")
     x, y = b.coordinate("x", unit="m"), b.coordinate("y", unit="m", start=below + above)
     top = b.world.tx(x).ty(y, name="hip")
     b.mass(top, hip)

@@ -148,7 +148,7 @@ def _solver(program: Program, settings: Settings, iterates: _Iterates) -> ca.Fun
         "sb": "yes",
         "max_iter": settings.max_iterations,
         "tol": settings.tolerance,
-        "constr_viol_tol": 1e-9,
+        "constr_viol_tol": min(1e-9, 1e-3 * settings.tolerance),  # an error of q counts as M/h of it in momenta
         "acceptable_iter": 0,  # what is not solved to the tolerance is not called solved
         "bound_relax_factor": 1e-10,
         "honor_original_bounds": "yes",

@@ -12,8 +12,8 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
-from stepmap.optimal.gaits.observer import Observer
-from stepmap.optimal.gaits.schedule import AHEAD, Schedule
+from stepmap.walking.observer import Observer
+from stepmap.walking.schedule import AHEAD, Schedule
 from stepmap.steps.events.step import EventStep
 from stepmap.steps.kinds import discretize
 
@@ -53,7 +53,8 @@ class Plant:
         self.closed = cycle.stretches[0].closed
         (self.strikes,) = (name for name in cycle.after(0) if name not in self.closed)
         stance, both = discretize(system, dt, contacts=self.closed), discretize(system, dt)
-        assert isinstance(stance, EventStep) and isinstance(both, EventStep)
+        assert isinstance(stance, EventStep)
+        assert isinstance(both, EventStep)
         self.stance, self.both = stance, both
         self.row = system.constraint_names.index(self.strikes)
 

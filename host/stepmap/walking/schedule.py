@@ -32,7 +32,9 @@ class Schedule:
     def of(cls, cycle: Cycle, gains: Array, beyond: int = BEYOND) -> Schedule:
         """The rows of a gait with its gains (N, nu, 2n)."""
         if len(cycle.stretches) != 1:
-            raise ModelError(f"a schedule that restarts at the landing has one phase, this gait has {len(cycle.stretches)}")
+            raise ModelError(
+                f"a schedule that restarts at the landing has one phase, this gait has {len(cycle.stretches)}"
+            )
         late = cycle.maps[0].rollout(cycle.x[-1], np.tile(cycle.u[-1], (beyond, 1)))
         x, u = np.concatenate([cycle.x[:-1], late.x[:-1]]), np.concatenate([cycle.u, late.u])
         return cls(cycle, x, u, np.concatenate([gains, np.tile(gains[-1:], (beyond, 1, 1))]))

@@ -49,7 +49,9 @@ class Observer:
 
     def begin(self, x: Array) -> None:
         """The first belief is about x, off by as much as it says."""
-        self.belief = self._held(self._filter.start(x + self.first * self.rng.normal(size=len(x)), np.diag(self.first**2)))
+        self.belief = self._held(
+            self._filter.start(x + self.first * self.rng.normal(size=len(x)), np.diag(self.first**2))
+        )
 
     def measured(self, x: Array) -> Array:
         """The estimate after readings of the true state."""

@@ -1,0 +1,89 @@
+"""Jobs of kind "gait": read with every mistake at its line, solved and written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepmap as sm
+from stepmap import jobs
+from stepmap.jobs import optimize
+from tests.gaits import Biped, judge
+from tests.pages import ROOT
+
+EXAMPLE = ROOT / "examples" / "gaits" / "biped_planar.toml"
+
+
+def changed(folder: Path, *changes: tuple[str, str]) -> Path:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "gait.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_job_is_solved_and_written(tmp_path: Path) -> None:
+    """Another stride, slope and leg than those of the example, in 40 steps."""
+    job = jobs.load(
+        changed(tmp_path, ("stride = 0.56", "stride = 0.5\nleg = 0.9\nshank = 0.4"), ("steps = 80", "steps = 40"))
+    )
+    stage = optimize.stage(job, tmp_path)
+    solution = job.solve()
+    optimize.write(stage, job, solution, 1.0)
+    told = json.loads((stage.folder / "summary.json").read_text(encoding="utf-8"))
+    assert told["status"] == "converged"
+    assert told["kind"] == "gait"
+    assert 0 < told["transport"] < 1
+    assert 0 < told["multiplier"] < 0.3
+    assert told["parameters"]["leg"] == 0.9
+    assert told["verdict"]["ok"]
+    assert {"path.png", "energy.png", "ground.png", "inputs.png", "walk.gif"} <= {f.name for f in stage.folder.iterdir()}
+    with np.load(stage.folder / "solution.npz") as saved:
+        assert saved["gains"].shape == (40, 4, 12)
+        found = judge(Biped(0.4, 0.9, 0.5), saved["x"][:, :6], saved["u"], 0.9 / 40)
+        assert np.abs(saved["u"]).max() <= 60 + 1e-6
+        assert np.abs(np.diff(saved["u"], axis=0)).max() <= 600 * 0.9 / 40 + 1e-6
+        assert saved["state_names"][6] == "p_x"
+    assert max(found.motion, found.jump, found.periodic) <= 1e-8
+    assert found.cone <= 0.8
+    assert sm.Plan.load(stage.folder / "solution.npz").events[0].name == "swing"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ('closed = ["stance"]', 'closed = ["heel"]', "heel"),
+        ('closed = ["stance"]', 'closed = "stance"', "names of contacts"),
+        ("time = 0.9", "time = [0.9, 0.5]", "upside down"),
+        ("time = 0.9", "", "time"),
+        ('y = "swing.y"', 'y = "swing.y + 0.1"', "place of no contact"),
+        ('theta2 = "-theta4"', 'theta2 = "-knee"', "knee"),
+        ("effort = 1.0", 'effort = 1.0\nrunning = "work"', "either"),
+        ("rate = 600.0", "rate = -1.0", "rate"),
+        ("[landing]\nswing", "[landing]\nfoot", "foot"),
+        ("[friction]", "[design]\nthumb = [0.1, 0.2]\n[friction]", "thumb"),
+        ("[friction]", "[design]\nshank = [0.6, 0.7]\n[friction]", "outside"),
+        ("p = 1.0", "p = -1.0", "negative"),
+        ("forces = 0.01", "hip = 0.01", "none, or zero"),
+        ("[friction]", "[frictions]", "frictions"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_solved(tmp_path: Path, old: str, new: str, text: str) -> None:
+    with pytest.raises(sm.JobError, match=text):
+        jobs.load(changed(tmp_path, (old, new)))
+
+
+def test_a_stride_longer_than_the_legs_is_an_error_or_a_status(tmp_path: Path) -> None:
+    path = changed(tmp_path, ("stride = 0.56", "stride = 2.5"), ("steps = 80", "steps = 20"))
+    try:
+        solution = jobs.load(path).solve()
+    except sm.StepmapError as error:
+        assert str(error)
+    else:
+        assert not solution.status.ok
+        assert solution.advice  # type: ignore[attr-defined]
