@@ -14,8 +14,8 @@ from stepmap.optimal.gaits.cycle import Cycle, Stretch
 from stepmap.optimal.gaits.feedback import periodic_gains, slopes
 from stepmap.optimal.gaits.hold import natural, stride, transport
 from stepmap.optimal.gaits.modes import Mode
-from stepmap.walking.observer import Observer
 from stepmap.optimal.gaits.renaming import Renaming
+from stepmap.walking.observer import Observer
 from stepmap.walking.schedule import Schedule
 from stepmap.walking.walk import walk
 from tests import walkers

@@ -42,7 +42,9 @@ def test_a_job_is_solved_and_written(tmp_path: Path) -> None:
     assert 0 < told["multiplier"] < 0.3
     assert told["parameters"]["leg"] == 0.9
     assert told["verdict"]["ok"]
-    assert {"path.png", "energy.png", "ground.png", "inputs.png", "walk.gif"} <= {f.name for f in stage.folder.iterdir()}
+    assert {"path.png", "energy.png", "ground.png", "inputs.png", "walk.gif"} <= {
+        f.name for f in stage.folder.iterdir()
+    }
     with np.load(stage.folder / "solution.npz") as saved:
         assert saved["gains"].shape == (40, 4, 12)
         found = judge(Biped(0.4, 0.9, 0.5), saved["x"][:, :6], saved["u"], 0.9 / 40)

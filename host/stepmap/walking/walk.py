@@ -12,10 +12,10 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
-from stepmap.walking.observer import Observer
-from stepmap.walking.schedule import AHEAD, Schedule
 from stepmap.steps.events.step import EventStep
 from stepmap.steps.kinds import discretize
+from stepmap.walking.observer import Observer
+from stepmap.walking.schedule import AHEAD, Schedule
 
 Push: TypeAlias = Callable[[int, int, Array], Array]  # step, tick in it and state: the state after a push
 ARMED = 0.5  # part of the rows before which the swing foot may touch nothing
