@@ -136,7 +136,7 @@ def test_a_change_of_its_source_is_a_change(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ('"hodl"', "no job kind is called 'hodl' hint: Did you mean 'hold'? There are hold, lost, track."),
+        ('"hodl"', "no job kind is called 'hodl' hint: Did you mean 'hold'? There are gait, hold, lost, track."),
         ('"lost"', "job kind 'lost' of holding (holding:nothing) cannot be loaded cause: AttributeError"),
         ("3", "expected a text, got 3"),
     ],

@@ -52,9 +52,7 @@ def read(root: Table, name: str) -> GaitJob:
     try:
         task = Task(system=system, **options)
     except ModelError as error:
-        what = (
-            "periodic" if str(error).startswith("the periodic map") else str(error).partition(":")[0].partition(" ")[0]
-        )
+        what = str(error).removeprefix("the ").partition(":")[0].partition(" ")[0]
         place = root.table(what) if what in TABLES and what != "phases" and what in root else root
         raise place.error(str(error), cause=error.cause, hint=error.hint) from None
     noise = root.table("noise")

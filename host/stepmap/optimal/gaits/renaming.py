@@ -83,8 +83,8 @@ class Renaming:
         for name in gaps:
             if name not in found:
                 raise ModelError(
-                    f"the periodic map does not fit the contacts: {name!r} takes the place of no contact, its point does "
-                    "not move after renaming as the point of any contact did before",
+                    f"the periodic map does not fit the contacts: {name!r} takes the place of no contact, its point "
+                    "does not move after renaming as the point of any contact did before",
                     hint='Give formulas for all coordinates that say where a foot is, such as y = "swing.y".',
                 )
         return found
