@@ -73,7 +73,8 @@ def simulate_seeds(
     for tick, rows in enumerate(schedules.swapaxes(0, 1)):
         snapshot = tick % max(schedules.shape[1] // SNAPSHOTS, 1) == 0
         try:
-            runs.tick(rows, snapshot=snapshot)
+            with np.errstate(over="ignore", invalid="ignore"):  # a loop that runs away is told as such
+                runs.tick(rows, snapshot=snapshot)
         except ConvergenceError as problem:
             raise RangeError(
                 f"a simulated closed-loop run cannot go on at t = {tick * plant.step.dt:.4g} s",
@@ -134,6 +135,8 @@ class _ClosedLoops:
         before = self._run_blocks()
         inputs = self.machine.fields[self.program.of(Role.COMMAND)].T
         step, x = self.plant.step, self.x
+        if not np.isfinite(inputs).all():
+            raise ConvergenceError("commands and estimates grow without bound", iterations=0, residual=np.inf, x=x[0])
         if self.ensemble.process:
             x = x + self.disturbance * self._normal(step.nx)
         if self.jerks is not None:

@@ -12,7 +12,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.constraints import Distance, Row
 from stepmap.optimal.events.kinks import at_node
-from stepmap.optimal.goals.room import LITTLE, WRONG, room
+from stepmap.optimal.goals.room import LITTLE, LITTLE_OF_MASSES, WRONG, room, room_of_masses
 from stepmap.optimal.goals.standing import standing
 from stepmap.optimal.plan import Plan, held_input
 from stepmap.steps.limits import InputBounds
@@ -200,12 +200,19 @@ def _room(step: VariationalStep, plan: Plan, motor: InputBounds) -> Iterator[Fin
     excess = room(step, plan, motor)
     if excess is None:
         return
+    remedy = "Plan with less of the limits: use = 0.75 in [limits], or less."
+    masses = room_of_masses(step, plan, motor)
     if excess <= 0:
-        yield Finding("room", f"enough for motors that give {WRONG:.0%} more or less than told")
-        return
-    some = "little: " if excess <= LITTLE else ""
-    text = f"{some}with motors {WRONG:.0%} off the law wants {excess:.0%} more than there is"
-    yield Finding("room", text, excess <= LITTLE, "Plan with less of the limits: use = 0.75 in [limits].")
+        text = f"enough for motors that give {WRONG:.0%} more or less than told"
+        yield Finding("room", text if masses is None else f"{text}, not for other masses")
+    else:
+        some = "little: " if excess <= LITTLE else ""
+        text = f"{some}with motors {WRONG:.0%} off the law wants {excess:.0%} more than there is"
+        yield Finding("room", text, excess <= LITTLE, remedy)
+    if masses is not None and excess <= LITTLE:  # beyond, it says the same once more
+        some = "little: " if masses.part <= LITTLE_OF_MASSES else ""
+        text = f"{some}with {masses.what} the law wants {masses.part:.0%} more than there is"
+        yield Finding("room", text, masses.part <= LITTLE_OF_MASSES, remedy)
 
 
 def _counted(count: int, what: str) -> str:
