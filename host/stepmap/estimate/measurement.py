@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stepmap.arrays import Array
+from stepmap.arrays import Array, rows
 from stepmap.errors import ModelError
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
 from stepmap.steps.layout import Layout, MechanicalLayout
 from stepmap.steps.protocol import StepMap
+from stepmap.steps.sensing import sensing
 
 Flags: TypeAlias = NDArray[np.bool_]
 TOUCH = 1e-9  # m: a gap this close is closed, for the step with events too
@@ -54,14 +54,16 @@ MeasuredMap = MechanicalMap | OwnSensors
 class MechanicalReadings:
     """The sensors of a mechanism on the states of its step map, and its constraints."""
 
-    def __init__(self, system: System, layout: Layout, contacts: Sequence[str] | None = None) -> None:
+    def __init__(self, system: System, layout: Layout, step: Any = None) -> None:
         if not (layout.plain or isinstance(layout, MechanicalLayout)):
             raise ModelError(
                 f"step: states of {system.name!r} are no plain vectors; give the step map readings(x) and "
                 "readings_slope(x) in the tangent space"
             )
         self.system, self.layout = system, layout
+        contacts = getattr(step, "contacts", None)
         there = system.gap_names if contacts is None else contacts  # a map may have some of the gaps only
+        self._sensing = sensing(step) if system.senses_rates else None
         kinds = zip(system.constraint_names, system.constraint_rows, strict=True)
         self._gaps = np.array([row is Row.GAP and name in there for name, row in kinds], dtype=bool)
 
@@ -70,10 +72,19 @@ class MechanicalReadings:
         return self.system.sensor_channels
 
     def readings(self, x: ArrayLike) -> Array:
-        return self.system.readings(self.layout.pose(x))
+        return self.system.readings(self.layout.pose(x)) if self._sensing is None else self._sensed(x)[0]
 
     def readings_slope(self, x: ArrayLike) -> Array:
-        return self.system.readings_slope(self.layout.pose(x))
+        return self.system.readings_slope(self.layout.pose(x)) if self._sensing is None else self._sensed(x)[1]
+
+    def _sensed(self, x: ArrayLike) -> tuple[Array, Array]:
+        """Readings and slopes of sensors some of which see the velocity at the node."""
+        assert self._sensing is not None
+        states = rows(x, self.layout.nx, "x")
+        flat = states.reshape(-1, self.layout.nx)
+        found = self._sensing.at(flat, self.system.parameter_values)
+        z, H = (e.reshape(*states.shape[:-1], *e.shape[1:]) for e in found)
+        return z, H
 
     def closed(self, x: ArrayLike) -> Flags | None:
         """Which rows of the constraints are gaps that touch, (..., nc); None where there are no gaps."""
@@ -119,4 +130,4 @@ def measurement_model(step: Any) -> MeasurementModel:
         )
     if not system.sensor_channels:
         raise ModelError(f"system {system.name!r} has no sensor; add a marker or an encoder to it")
-    return MechanicalReadings(system, step.layout, getattr(step, "contacts", None))
+    return MechanicalReadings(system, step.layout, step)

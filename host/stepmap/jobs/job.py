@@ -162,7 +162,7 @@ class TrackingJob:
             maps.append(discretize(self.system, self.dt, forces=self.forces, gaps="relaxed"))
         for step in maps:
             if self.solver.method == "newton":
-                step.curvature(self.start, self.held, np.zeros(step.nx))
+                step.curvature(self.start, self.held, np.zeros(step.ndx))
 
     def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> Solution:
         """The optimal trajectory, in stages if the job has several; its cost is always that of the whole reference.

@@ -130,7 +130,7 @@ def verdict(job: Job, plan: Plan) -> Verdict:
     planned, motor = getattr(job, "input_limits", None), motor_limits(job.system)
     step, weights = job.step, getattr(job, "weights", None)
     made, there = (None if limits is None else limits.on(step) for limits in (planned, motor))
-    weighed = None if weights is None else step.layout.pose(weights.state + weights.terminal) > 0
+    weighed = None if weights is None else (weights.state + weights.terminal)[: step.system.tangent.nv] > 0
     return judge(step, plan, made, there, weighed)
 
 

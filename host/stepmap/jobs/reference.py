@@ -40,7 +40,7 @@ class Reference:
         u_ref = layout.hold(q[1:], self.forces)
         if self.momenta == "zero":
             return np.hstack([q, np.zeros((len(q), step.nx - q.shape[1]))]), u_ref
-        velocity = np.diff(q, axis=0, prepend=q[:1]) / step.dt
+        velocity = step.system.tangent.difference(np.concatenate([q[:1], q[:-1]]), q) / step.dt
         x_ref = layout.state(q, velocity)
         before = np.concatenate([self.forces[:1], self.forces])
         if before.any():
@@ -68,6 +68,10 @@ def read_reference(table: Table, system: System, start: Array, t: Array, files: 
     for name, value in values.items():
         column = poses[:, coordinates.index(name)] if name in coordinates else force[:, forces.index(name)]
         column[:] = value
+    try:
+        poses = system.tangent.require_unit(poses, "reference")
+    except ModelError as error:
+        raise table.error(str(error)) from None
     return Reference(poses, force[:-1], momenta, tuple(values))
 
 

@@ -36,10 +36,16 @@ class Names:
 
 
 def state_names(system: System) -> Names:
-    """Of x = [q, rho, p, v], with the groups q, rho, p and v."""
-    q, rho = [c.name for c in system.dynamic], [c.name for c in system.kinematic]
+    """Of the tangent space of x = [q, rho, p, v], with the groups q, rho, p and v, and those of each ball."""
+    tangent = system.tangent
+    q, rho = [name for name, _ in tangent.entries[: tangent.nd]], [c.name for c in system.kinematic]
     parts = {"q": q, "rho": rho, "p": [f"p_{name}" for name in q], "v": [f"v_{name}" for name in rho]}
-    return Names("state", *_joined(parts))
+    entries, groups = _joined(parts)
+    for ball in system.balls:
+        for prefix in ("", "p_"):
+            first = entries.index(f"{prefix}{ball.name}.rx")
+            groups[f"{prefix}{ball.name}"] = (first, first + 1, first + 2)
+    return Names("state", entries, groups)
 
 
 def input_names(system: System) -> Names:
@@ -101,7 +107,7 @@ def flattened(table: Table) -> dict[str, tuple[Table, str]]:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Diagonals of Q (nx), R (nu) and Qf (nx)."""
+    """Diagonals of Q (ndx), R (nu) and Qf (ndx)."""
 
     state: Array
     input: Array
@@ -127,7 +133,7 @@ class Controller:
     """Weights of the feedback: its own, or the plan's where it has none, times factors."""
 
     own: Weights | None
-    speeds: Flags  # (nx), of the state: momenta, and velocities of kinematic coordinates
+    speeds: Flags  # (ndx), of the state: momenta, and velocities of kinematic coordinates
     state_factor: float = 1.0
     speed_factor: float = 1.0  # on top of the state's
     input_factor: float = 1.0
@@ -189,7 +195,7 @@ def _terminal(table: Table, states: Names, state: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Standard deviations of a step (nx), of a measurement (nz) and of the first estimate (nx); a gate, or None.
+    """Standard deviations of a step (ndx), of a measurement (nz) and of the first estimate (ndx); a gate, or None.
 
     ``filter`` is the name of the filter that is to use them.
     """

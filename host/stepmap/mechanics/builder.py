@@ -18,7 +18,7 @@ from stepmap.mechanics.gaps import String, contact
 from stepmap.mechanics.parts import Parts
 from stepmap.mechanics.potentials import CoordinateSpring, Spring
 from stepmap.mechanics.quantity import Coordinate, Input, Scalar, Source, check_axes, number, three
-from stepmap.mechanics.sensors import CoordinateSensor, Marker
+from stepmap.mechanics.sensors import CoordinateSensor, Direction, Gyro, Marker
 from stepmap.mechanics.system import System
 
 
@@ -202,6 +202,19 @@ class Builder(Parts):
         """A sensor of one coordinate."""
         self._own_coordinate(coordinate, "encoder")
         self._add_sensor(CoordinateSensor(name or coordinate.name, coordinate))
+
+    def gyro(self, frame: Frame, *, name: str | None = None) -> None:
+        """A sensor of a frame's angular velocity [rad/s], in its own axes."""
+        owner = self._own(frame, "gyro")
+        self._add_sensor(Gyro(name or f"{owner.name}_gyro", owner))
+
+    def direction(self, frame: Frame, vector: Sequence[Scalar], *, name: str | None = None) -> None:
+        """A sensor of a vector that is constant in the world (gravity, a magnetic field), in a frame's axes."""
+        owner = self._own(frame, "direction")
+        x, y, z = (self._scalar(e, "direction vector") for e in three(vector, "direction vector"))
+        if all(e.is_zero() for e in (x, y, z)):
+            raise ModelError("direction: vector must not be zero")
+        self._add_sensor(Direction(name or f"{owner.name}_direction", owner, (x, y, z)))
 
     def build(self) -> System:
         """The finished system; raises ModelError where it cannot move."""

@@ -1,4 +1,4 @@
-"""What a sensor sees of q̄: one class a kind, ``reading(kinematics)`` with one label and unit a channel."""
+"""What a sensor sees of q̄ and v̄: one class per kind, ``reading(kinematics)`` with a label and a unit per channel."""
 
 from __future__ import annotations
 
@@ -50,3 +50,34 @@ class CoordinateSensor:
 
     def reading(self, kinematics: Kinematics) -> ca.SX:
         return kinematics.coordinate(self.coordinate)
+
+
+@dataclass(frozen=True)
+class Gyro:
+    """Angular velocity of a frame against the world, in the frame's axes [rad/s]."""
+
+    name: str
+    frame: Frame
+
+    @property
+    def channels(self) -> tuple[tuple[str, str], ...]:
+        return tuple((f"{self.name}.{axis}", "rad/s") for axis in "xyz")
+
+    def reading(self, kinematics: Kinematics) -> ca.SX:
+        return kinematics.twist[self.frame.index].angular
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A vector that is constant in the world, such as gravity or a magnetic field, seen in a frame's axes."""
+
+    name: str
+    frame: Frame
+    vector: tuple[ca.SX, ca.SX, ca.SX]
+
+    @property
+    def channels(self) -> tuple[tuple[str, str], ...]:
+        return tuple((f"{self.name}.{axis}", "") for axis in "xyz")
+
+    def reading(self, kinematics: Kinematics) -> ca.SX:
+        return kinematics.pose[self.frame.index].rotation.T @ ca.vertcat(*self.vector)

@@ -187,12 +187,16 @@ class System:
         """d/dt of the gaps [m/s]."""
         return self._observe("gap_velocity", pose, velocity)
 
-    def readings(self, pose: ArrayLike) -> Array:
-        """What the sensors read, in the order of ``sensor_channels``."""
+    def readings(self, pose: ArrayLike, velocity: ArrayLike | None = None) -> Array:
+        """What the sensors read, in the order of ``sensor_channels``; those of rates at rest without a velocity."""
         if self._affine_readings is None:
-            return self._observe("readings", pose)
-        offset, slope = self._affine_readings
-        return rows(pose, len(self.coordinates), "q̄") @ slope.T + offset
+            return self._observe("readings", pose, velocity)
+        return rows(pose, len(self.coordinates), "q̄") @ self._affine_readings[1].T + self._affine_readings[0]
+
+    @cached_property
+    def senses_rates(self) -> bool:
+        """Whether a sensor, such as a gyro, reads velocities."""
+        return bool(self.sensors) and ca.depends_on(self.expressions.readings, self.expressions.v)
 
     def readings_slope(self, pose: ArrayLike) -> Array:
         """∂readings/∂q̄, (..., channel, nv)."""
@@ -206,11 +210,10 @@ class System:
     def _affine_readings(self) -> tuple[Array, Array] | None:
         """Offset and slope where every sensor is affine in q̄, as encoders and markers on sliding frames are."""
         e = self.expressions
-        if self.balls or any(ca.which_depends(e.readings, e.q, 2, False)):
+        if self.balls or self.senses_rates or any(ca.which_depends(e.readings, e.q, 2, False)):
             return None
         origin = np.zeros(len(self.coordinates))
-        flat = self._observe("readings_slope", origin)
-        return self._observe("readings", origin), flat.reshape(-1, len(origin))
+        return self._observe("readings", origin), self._observe("readings_slope", origin).reshape(-1, len(origin))
 
     def residuals(self, pose: ArrayLike) -> Array:
         """h(q̄) as the step solves it; for a string |Δ|² − length²."""

@@ -10,6 +10,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError
 from stepmap.estimate import Filter
+from stepmap.estimate.measurement import measurement_model
 from stepmap.estimate.protocol import Flags
 from stepmap.steps import VariationalStep
 from stepmap.steps.limits import InputBounds
@@ -50,11 +51,12 @@ def run(loop: Loop, gains: Array, runs: int, seed: int) -> Runs:
         drawn = deviations * rng.standard_normal((runs, len(deviations)))
         return np.broadcast_to(drawn, (laws, *drawn.shape)).reshape(laws * runs, -1)
 
+    sensors = measurement_model(loop.plant)
     x = np.tile(loop.start, (laws * runs, 1))
     belief = loop.filter.start(step.layout.retract(along.x[0], normal(loop.spread)), np.diag(loop.spread**2))
     states, commands, limited, lost = [x], [], [], np.zeros(laws * runs, dtype=bool)
     for k in range(along.steps):
-        z = loop.plant.system.readings(loop.plant.layout.pose(x)) + normal(loop.measurement)
+        z = sensors.readings(x) + normal(loop.measurement)
         belief, _ = loop.filter.update(belief, z)
         off = step.layout.difference(along.x[k], loop.filter.estimate(belief).x)
         wanted = along.u[k] - np.einsum("lij,lrj->lri", gains[:, k], off.reshape(laws, runs, -1)).reshape(len(x), -1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
+from stepmap.estimate.measurement import measurement_model
 from stepmap.jobs.job import TrackingJob
 from stepmap.jobs.limits import motor_limits
 from stepmap.jobs.tuning.closed_loops import Loop, Runs, run
@@ -147,7 +148,7 @@ def _end(job: TrackingJob, plan: Plan, loop: Loop) -> End:
     """The plan's end, with the steady gain of a Kalman filter that has the job's noise, whatever filter it names."""
     x, noise = plan.trajectory.x[-1], _noise(job)
     at = job.step.linearize(x, held_input(job.step, x, plan.trajectory.u[-1]))
-    seen = job.system.readings_slope(job.step.layout.pose(x))
+    seen = measurement_model(job.step).readings_slope(x)
     H = np.zeros((len(seen), job.step.ndx))
     H[:, : seen.shape[1]] = seen
     gain = steady_gain(at.A, H, np.diag(noise.process**2), np.diag(noise.measurement**2), np.diag(noise.start**2))
