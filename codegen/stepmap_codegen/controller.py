@@ -13,6 +13,7 @@ import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.estimate.measurement import measurement_model
 from stepmap.steps.protocol import Trajectory
 from stepmap.toml.tables import Table
 from stepmap_codegen.emit import size
@@ -27,6 +28,7 @@ from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
 from stepmap_codegen.lower.controller import Plant, lower
 from stepmap_codegen.lower.hold import hold_rows
+from stepmap_codegen.lower.plant import stored_noise
 from stepmap_codegen.model.command_rates import with_rates
 from stepmap_codegen.model.digest import model_digest
 from stepmap_codegen.model.formats import Formats
@@ -120,7 +122,7 @@ class Controller:
     def measured_start(self) -> list[MeasuredStart]:
         """The board's own encoders, and what their channels are at the start; none where the host measures."""
         step = self.plant.step
-        start = step.system.readings(step.layout.pose(self.output.start[self.program.of(Role.STATE)]))
+        start = measurement_model(step).readings(self.output.start[self.program.of(Role.STATE)])
         return [MeasuredStart(encoder, float(z)) for encoder, z in zip(self.encoders, start, strict=False)]
 
     def encoder_formats(self) -> list[EncoderFormat]:
@@ -200,8 +202,8 @@ def _budget(
     listed: Sequence[Signal],
     precision: float | None,
 ) -> None:
-    errors, process = np.array([s.error for s in listed]), np.sqrt(np.diagonal(plant.noise.process))
-    require_budget(program, ranges, formats, errors, process, precision)
+    errors, process = np.array([s.error for s in listed]), stored_noise(plant)
+    require_budget(program, ranges, formats, errors, [float(v) for v in process], precision)
 
 
 def design(plant: Plant, trajectory: Trajectory, options: Options | None = None, tuned: Sequence[Array] = ()) -> Design:
@@ -303,7 +305,7 @@ def _self_test(program: Program, formats: Formats | None, plant: Plant, start: A
     """Measurements a little off the start, so that every block has something to do."""
     step = plant.step
     x = start[program.of(Role.STATE)]
-    z = step.system.readings(step.layout.pose(x)) + np.sqrt(plant.noise.measurement)
+    z = measurement_model(step).readings(x) + np.sqrt(plant.noise.measurement)
     if formats is None:
         return SelfTest(z, row, None)
     fields = np.array(start)

@@ -29,7 +29,7 @@ NONE = np.zeros(0)
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Gains (N, nu, nx) of the weights that tuning begins with, and of the farthest from them."""
+    """Gains (N, nu, ndx) of the weights that tuning begins with, and of the farthest from them."""
 
     name: str  # of those weights, for messages
     base: Array
@@ -60,13 +60,13 @@ def family(
 
 def _scales(step: VariationalStep, Q: Array, factor: float) -> Iterator[tuple[Array, float]]:
     """Roots of factors on the state's weights, and factors on the input's: none first, then those of the ends."""
-    yield np.ones(step.nx), 1.0
-    parts = [step.layout[part] for part in ("q", "rho", "p", "v")]
+    yield np.ones(step.ndx), 1.0
+    parts = [step.layout.tangent_slices[part] for part in ("q", "rho", "p", "v")]
     weighed = [part for part in parts if np.diagonal(Q)[part].any()]
     for one in (factor, 1 / factor):
-        yield np.full(step.nx, np.sqrt(one)), 1 / one
+        yield np.full(step.ndx, np.sqrt(one)), 1 / one
         for part in weighed if len(weighed) > 1 else []:
-            scale = np.full(step.nx, np.sqrt(1 / one))
+            scale = np.full(step.ndx, np.sqrt(1 / one))
             scale[part] = np.sqrt(one)
             yield scale, 1 / one
 

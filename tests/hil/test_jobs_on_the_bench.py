@@ -65,6 +65,22 @@ def first_screen(readme: str, found: Any) -> None:
     assert found["bit_exact_with_host"] is True
 
 
+@pytest.mark.slow
+def test_a_satellite_finds_its_attitude(tmp_path: Path) -> None:
+    """States with a quaternion, a gyro and directions, ten percent more inertia than the model has."""
+    job = ROOT / "examples" / "turning" / "satellite.toml"
+    code, _, complaints = call(command(tmp_path, "--board", "native", job=job))
+    assert (code, complaints) == (0, "")
+    found = summary(tmp_path, "satellite")
+    assert (found["ticks"], found["ended"], found["saturations"], found["faults"]) == (300, "done", 0, 0)
+    assert found["bit_exact_with_host"] is True
+    for name in ("hub.rx", "hub.ry", "hub.rz"):
+        of = found["coordinates"][name]
+        assert of["unit"] == "rad"
+        assert of["closed_loop_rms"] * 4 < of["open_loop_rms"]
+        assert of["estimate_rms"] < 0.005  # half of what the sun sensor errs by at one tick
+
+
 def test_a_frame_that_is_lost_while_the_board_calibrates(tmp_path: Path) -> None:
     """The first of seed 3; the board is shown more."""
     build = build_folder(tmp_path)

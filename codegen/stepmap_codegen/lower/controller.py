@@ -76,11 +76,12 @@ class _Lowering:
     def fields(self) -> list[Field]:
         m, layout, inputs = self.model, self.model.layout, self.step.input_names
         coordinates = dict(zip(layout.names, m.system.coordinates, strict=False))  # q̄ comes first
+        quaternions = {entry.name for ball in m.system.balls for entry in ball.entries}
         out = []
         for f, name, unit in zip(m.x_fields, layout.names, layout.units, strict=True):
             c = coordinates.get(name)
             limits = (None, None) if c is None else (c.low, c.high)
-            out.append(Field(f, Role.STATE, unit, *limits, label=name))
+            out.append(Field(f, Role.STATE, unit, *limits, label=name, rounded=name in quaternions))
         out.extend(self.filter.fields)
         if m.gaps is not None:
             for f, name in zip(m.gaps.fields, m.gaps.names, strict=True):
@@ -121,9 +122,12 @@ class _Lowering:
         if m.map.constraints is None:
             return []
         h, J = m.map.constraints
-        nd = J.shape[1]
-        moved = ca.vertsplit(m.x[:nd] - J.T @ solve_static(J @ J.T, h))
-        outputs = list(zip(m.x_fields[:nd], moved, strict=True))
+        back, stored = J.T @ solve_static(J @ J.T, h), len(m.system.dynamic)
+        if m.layout.plain:
+            moved = m.x[:stored] - back
+        else:
+            moved = m.map.retract(m.x, ca.vertcat(-back, ca.SX.zeros(m.ndx - back.numel())))[:stored]
+        outputs = list(zip(m.x_fields[:stored], ca.vertsplit(moved), strict=True))
         return [
             Sketch("constraint_projection", BlockRole.PROJECTION, "moves q onto the constraints", self.state, outputs)
         ]

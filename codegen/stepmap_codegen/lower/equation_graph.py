@@ -43,7 +43,8 @@ class EquationGraph:
         return ca.sparsify(Yw[:, :n] - Yz @ solve_static(Gz, Gw[:, :n]))
 
     def constraints(self, x: ca.SX) -> list[ca.SX]:
-        """The constraints at a state, and their derivatives in q̄."""
-        e, nq = self.step.system.expressions, self.step.nd + self.step.nk
-        bound = ca.Function("bound", [e.q, e.parameters], [e.residual, ca.jacobian(e.residual, e.q)])
+        """The constraints at a state, and their derivatives in the tangent space of q̄."""
+        e, nq = self.step.system.expressions, self.step.system.tangent.nq
+        slope = e.centered(ca.jacobian(e.charted.residual, e.chart))
+        bound = ca.Function("bound", [e.q, e.parameters], [e.residual, slope])
         return [ca.sparsify(part) for part in bound(x[:nq], ca.DM(self.step.parameter_values))]

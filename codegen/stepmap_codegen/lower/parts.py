@@ -11,10 +11,12 @@ import casadi as ca
 
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.steps.mechanical import MechanicalStep
+from stepmap.steps.sensing import sensing
 from stepmap_codegen.lower.blocks import Named, Sketch, identifier
 from stepmap_codegen.lower.gaps import lower_gaps
 from stepmap_codegen.lower.plant import Noise
 from stepmap_codegen.lower.step import LoweredStep, lower_step
+from stepmap_codegen.lower.step_graph import solve_static
 from stepmap_codegen.model.program import Field
 
 
@@ -46,10 +48,31 @@ class Model:
         self.x, self.u, self.layout = self.map.x, self.map.u, step.layout
         self.gaps = lower_gaps(step, newton, self.x, self.u)  # ``map`` is the step with all of them closed
         self.nx, self.ndx, self.nu, self.nz = step.nx, step.ndx, step.nu, len(self.system.sensor_channels)
-        e, nq = self.system.expressions, step.nd + step.nk
-        readings = ca.Function("readings", [e.q, e.parameters], [e.readings, ca.jacobian(e.readings, e.q)])
-        self.h, slope = readings(self.x[:nq], ca.DM(self.system.parameter_values))
-        self.H = ca.sparsify(ca.horzcat(slope, ca.SX(self.nz, self.ndx - nq)))  # in the tangent space
+        self.h, self.H = self._sensors()
+
+    def _sensors(self) -> tuple[ca.SX, ca.SX]:
+        """Readings at x, and their derivatives in the tangent space."""
+        e, tangent = self.system.expressions, self.system.tangent
+        if self.system.senses_rates:
+            return self._rates()
+        slope = e.centered(ca.jacobian(e.charted.readings, e.chart))
+        readings = ca.Function("readings", [e.q, e.parameters], [e.readings, slope])
+        h, slope = readings(self.x[: tangent.nq], ca.DM(self.system.parameter_values))
+        return h, ca.sparsify(ca.horzcat(slope, ca.SX(self.nz, self.ndx - tangent.nv)))
+
+    def _rates(self) -> tuple[ca.SX, ca.SX]:
+        """The same where sensors see the velocity at the node, solved for by elimination (steps/sensing.py)."""
+        s = sensing(self.step)
+        still = ca.substitute(s.balance, s.y, ca.SX.zeros(s.y.numel()))
+        parts = ca.Function("balance", [s.x, s.parameters], [still, s.balance_y])
+        par = ca.DM(self.system.parameter_values)
+        still, matrix = parts(self.x, par)
+        y = -solve_static(matrix, still) if s.y.numel() else s.y
+        seen = ca.Function("seen", [s.x, s.y, s.parameters], [s.readings, s.readings_x, s.readings_y, s.balance_x])
+        h, along, by_y, balance_x = seen(self.x, y, par)
+        if s.y.numel():
+            along = along - by_y @ solve_static(matrix, balance_x)
+        return h, ca.sparsify(along)
 
     @cached_property
     def channels(self) -> list[str]:

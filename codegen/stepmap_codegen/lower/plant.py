@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from stepmap.arrays import Array
 from stepmap.estimate import registry
 from stepmap.steps.variational import VariationalStep
@@ -37,3 +39,17 @@ class Plant:
     gains: Array  # (N, nu, ndx): only their zeros matter here
     settings: Settings
     stream: Stream | None = None  # set-points that come while it runs
+
+
+def stored_noise(plant: Plant) -> Array:
+    """Standard deviations of a step's process noise per stored number; those of a quaternion are half its turn's."""
+    process: Array = np.sqrt(np.diagonal(plant.noise.process))
+    layout = plant.step.layout
+    if layout.plain:
+        return process
+    origin = plant.step.rest()
+    slope = [(layout.retract(origin, 1e-6 * e) - layout.retract(origin, -1e-6 * e)) / 2e-6 for e in np.eye(layout.ndx)]
+    spread: Array = np.linalg.norm(np.array(slope) * process[:, None], axis=0)
+    for at, _ in plant.step.system.tangent.balls:  # whichever entry a turn changes
+        spread[at : at + 4] = spread[at : at + 4].max()
+    return spread

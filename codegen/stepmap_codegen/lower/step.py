@@ -39,7 +39,7 @@ class LoweredStep:
 def lower_step(step: Any, newton: int) -> LoweredStep:
     """The step with ``newton`` iterations after the first."""
     x, u = ca.SX.sym("x", step.nx), ca.SX.sym("u", step.nu)
-    if isinstance(step, VariationalStep):
+    if isinstance(step, VariationalStep) and step.layout.plain:
         graph = StepGraph(step, newton)
         after, q2, lam = graph.map(x, u)
         A = graph.linearization(x, u, q2, lam)
@@ -49,12 +49,32 @@ def lower_step(step: Any, newton: int) -> LoweredStep:
         after, z = generic.map(x, u)
         A = generic.linearization(x, u, z)
         bound = _bound(generic.constraints(x), step.nd) if step.nc else None
+        after = normalized(step, after)
     else:
         raise ModelError(
             f"step: {type(step).__name__} has no equations to generate code from; see Equations in stepmap.steps"
         )
     chart = step.equations
-    return LoweredStep(step.layout, x, u, after, A, bound, chart.retract, chart.difference)
+
+    def retract(state: ca.SX, dx: ca.SX) -> ca.SX:
+        return normalized(step, chart.retract(state, dx))
+
+    return LoweredStep(step.layout, x, u, after, A, bound, retract, chart.difference)
+
+
+def normalized(step: Any, x: ca.SX) -> ca.SX:
+    """x with its quaternions back at length 1, by q (3 − |q|²)/2: one Newton step for 1/|q|, products only.
+
+    What rounding leaves them off by is squared: |q| − 1 stays below 1e-8 in words of 32 bits.
+    """
+    balls = step.system.tangent.balls if isinstance(step.layout, MechanicalLayout) else []
+    if not balls:
+        return x
+    out = ca.SX(x)
+    for at, _ in balls:
+        q = x[at : at + 4]
+        out[at : at + 4] = q * (1.5 - 0.5 * ca.dot(q, q))
+    return out
 
 
 def _bound(constraints: list[ca.SX], nd: int) -> tuple[ca.SX, ca.SX]:

@@ -49,6 +49,7 @@ class Field:
     place: tuple[int, int] | None = None  # row and column, for entries of matrices
     start: float = 0.0  # of a mode
     rate: float | None = None  # of a command: the largest change per tick, where that decides how large others become
+    rounded: bool = False  # products on the way to it are rounded, not cut: a cut would turn a quaternion for ever
     moves: tuple[int, int] | None = None  # kinematic commands: the state they set, the channel that measures it or −1
 
 

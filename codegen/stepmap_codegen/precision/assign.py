@@ -30,6 +30,7 @@ PASSES = 6  # formats, rounding measured with them, formats again
 SAMPLES, ADJOINTS = 8000, 32  # snapshots at which rounding and sensitivity are measured, …
 LEAST, NUMBERS = 320, 4_000_000  # … fewer where operations are many
 LOSS = 8.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
+FINER = 16.0  # times less, half a unit, of fields that products are rounded for
 MOST = 8  # bits lost that way at most
 COVARIANCE = 2.0**-20  # resolution that covariances need, relative
 STEADY_NOISE = 3.0  # the same, of the rounding that the formats themselves give
@@ -47,7 +48,8 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
     if headroom != 1:
         ranges = _with_headroom(program, ranges, headroom)
     fields = tuple(fraction_bits(MARGIN * float(size), word) for size in ranges.sizes)
-    scales = np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
+    finer = np.array([FINER if field.rounded else 1.0 for field in program.fields])
+    scales = finer * np.minimum(2.0 ** np.array(fields, dtype=float), _covariance_scales(program, ranges))
     weights = sensitivities(program, _some(_closed(program, ranges.snapshots), ADJOINTS), scales)
     samples = _samples(program, ranges)
     noise = [np.zeros(len(block.operations)) for block in program.blocks]

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, RangeError
+from stepmap.estimate.measurement import measurement_model
 from stepmap.steps.protocol import Trajectory
 from stepmap.steps.variational import VariationalStep
 from stepmap_codegen.lower.controller import Plant
@@ -101,13 +102,15 @@ class _ClosedLoops:
         step = plant.step
         self.x = np.tile(x, (self.count, 1))
         spread = ensemble.start * np.sqrt(np.diagonal(plant.noise.start))
-        self.start = first_fields(program, plant, self.x + self._normal(step.nx) * spread)
+        self.model = measurement_model(step)
+        off = step.layout.retract(self.x, self._normal(step.ndx) * spread)
+        self.start = first_fields(program, plant, off)
         if step.system.gap_names:
             self.start[program.of(Role.COMMAND)] = step.layout.hold(x)[:, None]  # they move from there
         self.machine = FloatMachine(program, self.start, groups=len(seeds))
         self.noise = np.sqrt(plant.noise.measurement)
         self.disturbance = np.sqrt(np.diagonal(plant.noise.process)).copy()
-        self.disturbance[step.layout["rho"]] = 0.0  # where a kinematic coordinate is, is known
+        self.disturbance[step.layout.tangent_slices["rho"]] = 0.0  # where a kinematic coordinate is, is known
         self.measured: list[Array] = []
         self.states, self.snapshots = [self.x], list[Array]()
         self.map_error = np.zeros((len(seeds), step.nx))
@@ -138,7 +141,7 @@ class _ClosedLoops:
         if not np.isfinite(inputs).all():
             raise ConvergenceError("commands and estimates grow without bound", iterations=0, residual=np.inf, x=x[0])
         if self.ensemble.process:
-            x = x + self.disturbance * self._normal(step.nx)
+            x = step.layout.retract(x, self.disturbance * self._normal(step.ndx))
         if self.jerks is not None:
             x = self.jerks.struck(self.jerks.admissible(x, self.jerks.closed(self.x)))
         exact = np.array([self.converged(before[:, k], inputs[first]) for k, first in enumerate(self.firsts)])
@@ -165,8 +168,8 @@ class _ClosedLoops:
 
     def _load(self, rows: Array) -> None:
         """Measurements of all plants, some of them outliers, and entries of the schedules."""
-        step, ensemble, noise = self.plant.step, self.ensemble, self.noise
-        z = step.system.readings(step.layout.pose(self.x)) + noise * self._normal(len(noise))
+        ensemble, noise = self.ensemble, self.noise
+        z = self.model.readings(self.x) + noise * self._normal(len(noise))
         outliers = self._drawn(lambda rng: rng.random((ensemble.runs, 1))) < ensemble.outlier_rate
         z = z + outliers * ensemble.outlier * noise * self._normal(len(noise))
         self.measured.append(z.T)

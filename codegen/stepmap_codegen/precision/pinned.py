@@ -76,7 +76,7 @@ def made_of(plant: Plant) -> dict[str, float | None]:
     step, system, settings = plant.step, plant.step.system, plant.settings
     process = np.sqrt(np.diagonal(plant.noise.process))
     measurement = np.sqrt(plant.noise.measurement)
-    channels = [name for name, _ in system.sensor_channels]
+    channels, names = [name for name, _ in system.sensor_channels], step.layout.tangent_names
     made: dict[str, float | None] = {"the period": step.dt, "newton": settings.newton, "the gate": settings.gate}
     made |= {f"parameter {p.name!r}": p.value for p in system.parameters}
     quantities: list[Coordinate | Input] = [*system.dynamic, *system.kinematic, *system.inputs]
@@ -84,7 +84,7 @@ def made_of(plant: Plant) -> dict[str, float | None]:
         made |= {f"the limit {end} of {quantity.name!r}": getattr(quantity, end) for end in ("low", "high")}
     for streamed in () if plant.stream is None else plant.stream.quantities:
         made |= {f"the streamed {end} of {streamed.name!r}": getattr(streamed, end) for end in STREAMED}
-    made |= {f"the process noise of {n!r}": float(v) for n, v in zip(step.state_names, process, strict=True)}
+    made |= {f"the process noise of {n!r}": float(v) for n, v in zip(names, process, strict=True)}
     return made | {f"the measurement noise of {n!r}": float(v) for n, v in zip(channels, measurement, strict=True)}
 
 

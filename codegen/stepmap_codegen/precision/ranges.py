@@ -19,6 +19,7 @@ from stepmap_codegen.model.program import SELECT, Block, Program, Role
 from stepmap_codegen.precision.ensemble import Recording
 
 MARGIN = 2.0  # formats hold this many times what was seen or declared
+ROUNDING = 1e-12  # of a limit: a quaternion's entry may be 1 and a bit
 TAIL = 4.0  # more for an operation whose magnitude differs from run to run, at most
 
 Interval = tuple[float, float]
@@ -100,7 +101,7 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
         what = _kind(quantity)
         motion = values[:, i] if what == "input" else np.append(values[:, i], last[0, i])
         k = int(np.argmax(np.maximum(low - motion, motion - high)))
-        if not low <= motion[k] <= high:
+        if not low - ROUNDING <= motion[k] <= high + ROUNDING:
             raise RangeError(
                 f"{what} {quantity.name!r} leaves its limits {low:g} … {high:g} {quantity.unit}: the "
                 f"trajectory has {motion[k]:.4g} at t = {k * step.dt:.4g} s",

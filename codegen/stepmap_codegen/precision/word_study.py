@@ -11,6 +11,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError
+from stepmap.estimate.measurement import measurement_model
 from stepmap.steps.protocol import Trajectory
 from stepmap_codegen.lower.controller import Plant, lower
 from stepmap_codegen.model.float_machine import FloatMachine
@@ -95,17 +96,18 @@ class _Loop:
 
     def __init__(self, program: Program, plant: Plant, trajectory: Trajectory) -> None:
         self.program, self.step, rng = program, plant.step, np.random.default_rng(7)
-        nx, layout = plant.step.nx, plant.step.layout
+        nx, ndx, layout = plant.step.nx, plant.step.ndx, plant.step.layout
         self.coordinates = [program.of(Role.STATE)[i] for part in ("q", "rho") for i in range(nx)[layout[part]]]
         self.rows = schedule_rows(program, plant, trajectory)[:-1]
+        self.model = measurement_model(plant.step)
         deviations = np.sqrt(np.diagonal(plant.noise.process)).copy()
-        deviations[layout["rho"]] = 0.0  # where a kinematic coordinate is, is known
-        self.disturbances = deviations * rng.standard_normal((len(self.rows), RUNS, nx))
+        deviations[layout.tangent_slices["rho"]] = 0.0  # where a kinematic coordinate is, is known
+        self.disturbances = deviations * rng.standard_normal((len(self.rows), RUNS, ndx))
         channels = len(plant.noise.measurement)
         self.noise = np.sqrt(plant.noise.measurement) * rng.standard_normal((len(self.rows), RUNS, channels))
         self.plants = np.tile(trajectory.x[0], (RUNS, 1))
-        start = self.plants + rng.standard_normal((RUNS, nx)) * np.sqrt(np.diagonal(plant.noise.start))
-        fields = first_fields(program, plant, start)
+        off = rng.standard_normal((RUNS, ndx)) * np.sqrt(np.diagonal(plant.noise.start))
+        fields = first_fields(program, plant, layout.retract(self.plants, off))
         self.twice = np.concatenate([fields, fields], axis=1)
         self.measured, self.estimates, self.moved = self._run(_Floats(program, fields, np.float64), None)
 
@@ -122,7 +124,7 @@ class _Loop:
         program, step, x = self.program, self.step, self.plants
         measured, estimates, moved = [], [], []
         for k, row in enumerate(self.rows):
-            z = (step.system.readings(step.layout.pose(x)) + self.noise[k]).T
+            z = (self.model.readings(x) + self.noise[k]).T
             measured.append(z)
             columns = z if given is None else np.concatenate([given[k], z], axis=1)
             controllers.load(program.of(Role.MEASUREMENT), columns)
@@ -132,7 +134,8 @@ class _Loop:
             estimates.append(controllers.read(self.coordinates))
             inputs = controllers.read(program.of(Role.COMMAND))[:, -RUNS:].T
             try:
-                x = np.array([step.step(a, u).x for a, u in zip(x + self.disturbances[k], inputs, strict=True)])
+                struck = step.layout.retract(x, self.disturbances[k])
+                x = np.array([step.step(a, u).x for a, u in zip(struck, inputs, strict=True)])
             except ConvergenceError:
                 break
             moved.append(x)

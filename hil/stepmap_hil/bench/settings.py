@@ -65,7 +65,7 @@ def _plant(table: Table, system: Table) -> PlantErrors:
     )
     plant = _built(other, made.system, system)
     if plant is not None:
-        start.only([c.name for c in plant.coordinates], "coordinate")
+        start.only([name for name, _ in plant.tangent.entries], "coordinate")
         offsets.only([c.name for c in plant.kinematic], "kinematic coordinate")
     return made
 

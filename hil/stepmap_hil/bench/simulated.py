@@ -212,7 +212,7 @@ class Bench(RunSequencer):
             self.reader.start(self.plant, sample)
         if running and self.started is not None:
             self.streaming.send(self.time - self.started)
-            self._path.append((self.time, sample.coordinates[self.plant.nd :]))
+            self._path.append((self.time, sample.coordinates[len(self.plant.system.dynamic) :]))
 
         def serve_frames(seconds: float) -> bool:
             if not self.reader.wait(seconds):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.estimate.measurement import measurement_model
 from stepmap.jobs.system import source_of
 from stepmap.mechanics.system import System
 from stepmap.units import small
@@ -50,6 +51,7 @@ class LiveRun(RunListener):
         self.codec = SignalCodec.parse(controller.description())
         self._step = controller.plant.step
         self.channels = [(name, small(unit, angles).factor) for name, unit in self._step.system.sensor_channels]
+        self._sensors = measurement_model(self._step)
         self._plan = controller.schedule.values()[:, : self._step.nx]
         self._camera: Depth | None = None
         self._points: Array | None = None
@@ -101,7 +103,7 @@ class LiveRun(RunListener):
 
     def _innovation(self, row: Row, message: Message, estimate: Array) -> dict[str, float]:
         """Measured minus expected, of each channel that was seen; minus the estimate where the board did not use it."""
-        expected = self._step.system.readings(self._step.layout.pose(estimate))
+        expected = self._sensors.readings(estimate)
         made = np.array(row.z) - np.asarray(expected, dtype=float)
         used = [bool(row.taken >> k & 1) for k in range(len(made))]
         made = np.where(used, self.codec.decode("innovation", message.innovation), made)

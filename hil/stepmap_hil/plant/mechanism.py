@@ -59,14 +59,7 @@ class Plant:
                 raise ModelError(f"plant: system {job.system.name!r} takes no {name!r}")
         self.system = source.make(**errors.system)
         self._steps: dict[float, sm.VariationalStep] = {}
-        names = [c.name for c in self.system.coordinates]
-        pose = dict(zip(names, job.pose, strict=True))
-        for kind, given in (("start", errors.start), ("offsets", errors.offsets)):
-            for name, value in given.items():
-                if name not in pose:
-                    raise ModelError(f"plant.{kind}: {job.system.name!r} has no coordinate {name!r}")
-                pose[name] += value
-        full = self.system.configuration(pose)
+        full = self._moved(job.pose)
         robot = [c.name for c in self.system.kinematic]  # the mechanism hangs from where it is
         self.pose = self.system.satisfy_constraints(full, robot)
         step = self._step(0.001)
@@ -76,7 +69,7 @@ class Plant:
         self.forces = np.zeros(self.nf) if holding is None else holding
         offsets = np.array([errors.offsets.get(name, 0.0) for name in self.kinematic])
         self.offsets = offsets
-        rho = self.pose[self.nd :] - offsets
+        rho = self.pose[len(self.system.dynamic) :] - offsets
         self.motors = [
             Motor(axis, errors.motor, float(start)) for axis, start in zip(axes[self.nf :], rho, strict=True)
         ]
@@ -87,6 +80,17 @@ class Plant:
         self.enabled = False
         self._events: list[Event] = []
         self._closed = self._touching()
+
+    def _moved(self, pose: Array) -> Array:
+        """A pose with the errors of the start and the offsets; a ball turns about its axes by hub.rx and so on."""
+        tangent, full = self.system.tangent, self.system.configuration(pose)
+        places = {name: i for i, (name, _) in enumerate(tangent.entries)}
+        for kind, given in (("start", self.errors.start), ("offsets", self.errors.offsets)):
+            for name, value in given.items():
+                if name not in places:
+                    raise ModelError(f"plant.{kind}: {self.system.name!r} has no coordinate {name!r}")
+                full = tangent.retract(full, value * np.eye(tangent.nv)[places[name]])
+        return full
 
     def _step(self, dt: float) -> sm.VariationalStep:
         key = round(dt, 9)
@@ -127,7 +131,8 @@ class Plant:
 
     def readings(self) -> Array:
         """Readings of perfect sensors."""
-        return np.asarray(self.system.readings(self.coordinates), dtype=float)
+        velocity = self._step(self._dt).velocity(self.x) if self.system.senses_rates else None
+        return np.asarray(self.system.readings(self.coordinates, velocity), dtype=float)
 
     def advance(self, efforts: Sequence[int], enabled: bool, seconds: float) -> None:
         """Lets time pass with efforts in per mille; without power motors run out."""

@@ -13,22 +13,26 @@ from stepmap_hil.runs.log import Row, errors, reference
 
 
 def groups(system: System) -> dict[str, list[int]]:
-    """Columns of q of the coordinates that move by themselves, by unit."""
+    """Tangent dimensions of the coordinates that move by themselves, by unit."""
     found: dict[str, list[int]] = {}
-    for k, coordinate in enumerate(system.dynamic):
-        found.setdefault(coordinate.unit, []).append(k)
+    tangent = system.tangent
+    for k, (_, unit) in enumerate(tangent.entries[: tangent.nd]):
+        found.setdefault(unit, []).append(k)
     return found
 
 
 def label(system: System, unit: str) -> str:
     """What the coordinates of a unit are called: the name of a single one, or lengths, angles."""
-    names = [c.name for c in system.dynamic if c.unit == unit]
+    tangent = system.tangent
+    names = [name for name, of in tangent.entries[: tangent.nd] if of == unit]
     return names[0] if len(names) == 1 else plural(unit)
 
 
 def apart(system: System, one: Array, other: Array) -> dict[str, float]:
     """Distance between two q̄ or states x, per unit."""
-    return {unit: float(np.linalg.norm(one[columns] - other[columns])) for unit, columns in groups(system).items()}
+    tangent = system.tangent
+    off = tangent.difference(other[: tangent.nq], one[: tangent.nq])
+    return {unit: float(np.linalg.norm(off[columns])) for unit, columns in groups(system).items()}
 
 
 class Off:

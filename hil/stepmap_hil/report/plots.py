@@ -238,8 +238,9 @@ def off_panels(controller: Controller, states: Array, other: Array) -> list[tupl
     found: list[tuple[str, Array]] = []
     if bodies_travel(step.system):
         found.append(("m", errors(controller, states, other)))
-    off = step.layout.pose(states) - step.layout.pose(other)
-    kinds = [c.unit for c in step.system.dynamic]
+    tangent = step.system.tangent
+    off = tangent.difference(step.layout.pose(other), step.layout.pose(states))
+    kinds = [unit for _, unit in tangent.entries[: tangent.nd]]
     for unit in dict.fromkeys(kinds):
         if unit != "m" or not found:
             found.append((unit, np.linalg.norm(off[:, [k for k, of in enumerate(kinds) if of == unit]], axis=1)))
@@ -247,7 +248,8 @@ def off_panels(controller: Controller, states: Array, other: Array) -> list[tupl
 
 
 def _plural(unit: str, controller: Controller) -> str:
-    names = [c.name for c in controller.plant.step.system.dynamic if c.unit == unit]
+    tangent = controller.plant.step.system.tangent
+    names = [name for name, of in tangent.entries[: tangent.nd] if of == unit]
     return "masses" if unit == "m" else names[0] if len(names) == 1 else units.plural(unit)
 
 

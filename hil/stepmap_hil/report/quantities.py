@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.estimate.measurement import measurement_model
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.mechanics.system import System
 from stepmap_codegen import Controller
@@ -18,22 +19,26 @@ Entries = dict[str, dict[str, Any]]
 
 
 def coordinates(controller: Controller, closed: Series, opened: Series | None) -> Entries:
-    """Errors of each coordinate in its unit: tracking, both loops over the same ticks, and those of the estimate."""
+    """Errors of each coordinate in its unit, of a ball about each axis: tracking, both loops, and of the estimate."""
     step = controller.plant.step
-    tracking, estimate = _off(controller, closed), step.layout.pose(closed.estimate) - closed.coordinates
+    tangent = step.system.tangent
+    tracking, estimate = (
+        _off(controller, closed),
+        tangent.difference(closed.coordinates, step.layout.pose(closed.estimate)),
+    )
     pair = None if opened is None else common(closed, opened)
     compared = None if pair is None or not len(pair[0].tick) else [_off(controller, s) for s in pair]
     return {
-        c.name: {
-            "unit": c.unit,
-            "kinematic": c.kinematic,
+        name: {
+            "unit": unit,
+            "kinematic": k >= tangent.nd,
             "tracking_rms": _rms(tracking[:, k]),
             "tracking_max": float(np.abs(tracking[:, k]).max()),
             "closed_loop_rms": None if compared is None else _rms(compared[0][:, k]),
             "open_loop_rms": None if compared is None else _rms(compared[1][:, k]),
             "estimate_rms": _rms(estimate[:, k]) if closed.known else None,
         }
-        for k, c in enumerate(step.system.coordinates)
+        for k, (name, unit) in enumerate(tangent.entries)
     }
 
 
@@ -45,7 +50,7 @@ def channels(controller: Controller, s: Series) -> Entries:
     step, seen = controller.plant.step, s.valid.all(axis=1)
     robot = robot_channels(controller)
     known = s.known and bool(seen.any())
-    expected = np.asarray(step.system.readings(step.layout.pose(s.estimate[seen])), dtype=float) if known else None
+    expected = measurement_model(step).readings(s.estimate[seen]) if known else None
     return {
         name: {
             "unit": unit,
@@ -90,14 +95,16 @@ def bodies_travel(system: System) -> bool:
     """Whether a coordinate can displace a body: a wheel about its own axis has no distance from its reference."""
     at = [body.frame.index for body in system.bodies]
     base = system.configuration({})
-    poses = np.vstack([base, base + np.diag(np.full(len(base), 0.1)), base + 0.1])
+    n = system.tangent.nv
+    moved = system.tangent.retract(base, np.vstack([np.diag(np.full(n, 0.1)), np.full(n, 0.1)]))
+    poses = np.vstack([base, moved])
     return bool(at) and bool(np.ptp(system.positions(poses)[:, at], axis=0).max() > 1e-9)
 
 
 def _off(controller: Controller, s: Series) -> Array:
-    """Coordinates minus their reference, (ticks, coordinates)."""
-    off: Array = s.coordinates - controller.plant.step.layout.pose(s.reference)
-    return off
+    """Coordinates minus their reference, in the tangent space, (ticks, nv)."""
+    step = controller.plant.step
+    return step.system.tangent.difference(step.layout.pose(s.reference), s.coordinates)
 
 
 def _rms(values: Array) -> float:

@@ -88,10 +88,10 @@ def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array, planned
     """
     step = controller.plant.step
     robot = [c.name for c in step.system.kinematic]
-    start = step.layout.pose(controller.output.start)
+    start, tangent = step.layout.pose(controller.output.start), step.system.tangent
     slope = np.linalg.pinv(np.asarray(step.system.readings_slope(start)))
-    q = start + (z - np.asarray(step.system.readings(start))) @ slope.T
-    speed = np.diff(q, axis=0, prepend=q[:1]) / step.dt
+    q = tangent.retract(start, (z - np.asarray(step.system.readings(start))) @ slope.T)
+    speed = tangent.difference(np.concatenate([q[:1], q[:-1]]), q) / step.dt
     values = controller.schedule.values()
     nx = step.nx
     gains = controller.plant.gains

@@ -8,6 +8,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
+from stepmap.estimate.measurement import measurement_model
 from stepmap_codegen import Controller
 from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.report import quantities
@@ -75,7 +76,7 @@ def _measured(controller: Controller, s: Series) -> dict[str, Any]:
     if not (s.known and channels and seen.any()):
         return dict.fromkeys(("raw_measurement_rms_m", "filtered_measurement_rms_m", "measured_channels"))
     step = controller.plant.step
-    expected = np.asarray(step.system.readings(step.layout.pose(s.estimate[seen])), dtype=float)
+    expected = measurement_model(step).readings(s.estimate[seen])
     truth = s.truth[seen]
     return {
         "raw_measurement_rms_m": rms((s.measured[seen] - truth)[:, channels]),
