@@ -17,6 +17,7 @@ from stepmap_codegen.emit.schedule import unpack
 from tests.undrawn import STEPMAP
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+KNOWN = sorted({*kinds.OWN, "hold", "lost"})
 HOLD = """
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,7 +137,7 @@ def test_a_change_of_its_source_is_a_change(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ('"hodl"', "no job kind is called 'hodl' hint: Did you mean 'hold'? There are gait, hold, lost, track."),
+        ('"hodl"', f"no job kind is called 'hodl' hint: Did you mean 'hold'? There are {', '.join(KNOWN)}."),
         ('"lost"', "job kind 'lost' of holding (holding:nothing) cannot be loaded cause: AttributeError"),
         ("3", "expected a text, got 3"),
     ],

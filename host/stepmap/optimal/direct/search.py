@@ -42,6 +42,16 @@ class Searched:
     iterations: tuple[int, ...]  # on each grid
     cpu_s: float
 
+    def after(self, earlier: Searched) -> Searched:
+        """This search as the end of another."""
+        return replace(
+            self,
+            history=earlier.history + self.history,
+            attempts=earlier.attempts,
+            iterations=earlier.iterations + self.iterations,
+            cpu_s=earlier.cpu_s + self.cpu_s,
+        )
+
     @property
     def motions(self) -> list[Motion]:
         return self.transcription.unpacked(self.found.w)

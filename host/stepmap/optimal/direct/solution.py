@@ -220,20 +220,25 @@ class DirectSolution:
             raise ModelError(f"dt: {dt:g} s is too long for a motion of {self.time:g} s")
         task = replace(self.task, steps=steps, time=steps * dt, guess=None)
         motions = [motion.timed(steps * dt, steps * dt) for motion in self.searched.motions]
-        return DirectSolution(task, search(Formulation(task), near=motions))
+        return DirectSolution(task, search(Formulation(task), near=motions).after(self.searched))
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Plain data of what the search came to."""
+        clearances = [
+            one.of(self.system).evaluate(self.trajectory.x[:, : self.task.mechanism.nq]) for one in self.task.clear
+        ]
+        return {
+            "time": self.time,
+            "grids": list(self.searched.iterations),
+            "starts": [{"cost": a.cost, "time": a.time, "status": a.status.name.lower()} for a in self.starts],
+            "infeasibility": self.searched.found.infeasibility,
+            "clearance": min((float(rows.min()) for rows in clearances), default=None),
+            "parameters": self.design,
+        }
 
     def __repr__(self) -> str:
         return (
             f"DirectSolution({self.status.name.lower()}, cost {self.cost:.6g}, time {self.time:.4g} s, "
             f"{self.iterations} iterations, {self.cpu_s:.2g} s)"
         )
-
-
-def summary(solution: DirectSolution) -> dict[str, Any]:
-    """Plain data of what a search came to."""
-    return {
-        "time": solution.time,
-        "iterations": solution.iterations,
-        "grids": list(solution.searched.iterations),
-        "starts": [{"cost": a.cost, "time": a.time, "status": a.status.name.lower()} for a in solution.starts],
-    }

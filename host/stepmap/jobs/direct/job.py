@@ -1,0 +1,99 @@
+"""A job of kind "direct", and how it is solved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.jobs.weights import Noise
+from stepmap.mechanics import System
+from stepmap.optimal import DirectSolution, Iteration
+from stepmap.optimal.direct.formulation import Formulation
+from stepmap.optimal.direct.search import search
+from stepmap.optimal.direct.task import Task
+from stepmap.optimal.direct.transcription import Transcription
+from stepmap.optimal.projection import Monitor
+from stepmap.steps import Trajectory, VariationalStep, discretize
+from stepmap.toml.tables import Table
+
+
+@dataclass(frozen=True, eq=False)
+class DirectJob:
+    """A job of kind "direct" as its file says it, checked. Nothing is compiled before ``step`` is asked for.
+
+    A time that is found is then fitted to steps of ``dt``; ``steps`` are the fewest that there can be.
+    """
+
+    kind: ClassVar[str] = "direct"
+    goal: ClassVar[bool] = True  # the plan may have more steps than the job
+    name: str
+    task: Task
+    dt: float
+    steps: int
+    noise: Noise | None
+    root: Table
+    files: Mapping[str, bytes]
+
+    @property
+    def system(self) -> System:
+        return self.task.system
+
+    @property
+    def pose(self) -> Array:
+        """q̄ at the start."""
+        return self.task.first.q
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        return self.root.entries
+
+    @cached_property
+    def step(self) -> VariationalStep:
+        return discretize(self.system, self.dt)
+
+    @cached_property
+    def _formulation(self) -> Formulation:
+        return Formulation(self.task)
+
+    def build(self) -> None:
+        """Compiles the stages and the map."""
+        steps = tuple(phase.steps for phase in self.task.all_phases)
+        if self.task.solver == "ipopt" and self.task.compiled:
+            for placed in Transcription(self._formulation, steps).program.placed:
+                _ = placed.compile and placed.block.compiled
+        _ = self.step.kernel
+
+    def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> DirectSolution:
+        """The best motion found, with steps of dt."""
+        task = self.task if guess is None else replace(self.task, guess=guess)
+        formulation = self._formulation if guess is None else Formulation(task)
+        found = DirectSolution(task, search(formulation, self._told(monitor)))
+        low, high = task.all_phases[0].range
+        if low == high or found.status.interrupted or not found.status.ok:
+            return found
+        return found.at_period(self.dt)
+
+    def _told(self, monitor: Monitor | None) -> Any:
+        """What tells a monitor of track jobs of iterations."""
+        if monitor is None:
+            return None
+        nothing = Trajectory(np.zeros(1), np.zeros((1, self.step.nx)), np.zeros((0, self.step.nu)))
+        count = iter(range(10**9))
+
+        def told(iteration: Iteration) -> None:
+            monitor(next(count), iteration, nothing)
+
+        return told
+
+    def ekf(self) -> ExtendedKalmanFilter:
+        """The filter with the job's noise."""
+        if self.noise is None:
+            raise ModelError(f"job {self.name!r} has no table [noise], and a filter needs it")
+        return self.noise.ekf(self.step)
