@@ -66,7 +66,8 @@ def tangent_names(system: System) -> Names:
     entries = [name for name, _ in system.tangent.entries]
     q, rho = entries[: system.tangent.nd], entries[system.tangent.nd :]
     parts = {"q": q, "rho": rho, "p": [f"p_{name}" for name in q], "v": [f"v_{name}" for name in rho]}
-    groups, found = {}, []
+    groups: dict[str, tuple[int, ...]] = {}
+    found: list[str] = []
     for group, names in parts.items():
         if names:
             groups[group] = tuple(range(len(found), len(found) + len(names)))
