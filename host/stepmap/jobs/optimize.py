@@ -163,9 +163,7 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
     simulation = Simulation(step, solution.plan.trajectory)
     told = getattr(job, "told", None)  # of kinds that have more to tell
     forces, gaps, relaxed = simulation.multipliers, np.abs(simulation.violations), getattr(solution, "relaxation", None)
-    told = getattr(solution, "told", None)  # of a direct search
     return {
-        **({} if told is None else {"direct": told}),
         "format": FORMAT,
         "job": job.name,
         "kind": job.kind,

@@ -92,6 +92,10 @@ class DirectJob:
 
         return told
 
+    def told(self, solution: DirectSolution) -> dict[str, Any]:
+        """What a summary has besides what all have."""
+        return {"direct": solution.told}
+
     def ekf(self) -> ExtendedKalmanFilter:
         """The filter with the job's noise."""
         if self.noise is None:
