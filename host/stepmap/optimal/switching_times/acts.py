@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
@@ -37,26 +38,14 @@ class Acts:
     def __init__(self, step: VariationalStep, acts: Sequence[Act], steps: int, blend: float, start: Array) -> None:
         self.step, self.steps, self.switches = step, steps, len(acts) - 1
         t, before, tau = ca.SX.sym("t"), ca.SX.sym("before"), ca.SX.sym("tau", self.switches)
-        poses = [_pose(step, act, step.layout.pose(start), f"acts[{j}]") for j, act in enumerate(acts)]
-        clock = ca.SX.sym("t")
-
-        def pose(time: ca.SX) -> ca.SX:
-            out = poses[0](time)
-            for j, act in enumerate(poses[1:]):
-                local = time - tau[j]
-                part = step_of_degree_9(local / blend)
-                mixed = out + part * (act(local) - out)
-                out = ca.if_else(local <= 0, out, ca.if_else(local >= blend, act(local), mixed))
-            return ca.vec(out)
-
-        whole = ca.Function("pose", [clock, tau], [pose(clock)])
+        names = [c.name for c in step.system.coordinates]
+        whole = _blended(names, acts, step.layout.pose(start), blend)
         x = _state(step, whole(before, tau), whole(t, tau))
         forces = len(step.system.inputs)
         u = ca.vertcat(ca.SX.zeros(forces), entries(whole(t, tau), step.nd, step.nd + step.nk))
         par = step.system.expressions.parameters
         self._x = _Along(x, [t, before, par], tau, step.parameter_values)
         self._u = _Along(u, [t, par], tau, step.parameter_values)
-        self._pose = whole
         self.t = step.dt * np.arange(steps + 1)
 
     @property
@@ -113,16 +102,34 @@ class _Along:
         return out
 
 
+def poses(names: Sequence[str], acts: Sequence[Act], start: Array, blend: float, t: Array, tau: ArrayLike) -> Array:
+    """q̄ (N, n) that acts ask for at times t, where they begin at ``tau``; names are those of q̄."""
+    times = np.asarray(tau, dtype=float)
+    function = _blended(names, acts, start, blend).map(len(t))
+    return np.ascontiguousarray(np.asarray(function(t[None], np.tile(times[:, None], len(t)))).T)
+
+
+def _blended(names: Sequence[str], acts: Sequence[Act], start: Array, blend: float) -> ca.Function:
+    """q̄ as a function of time and of the begins of all acts but the first."""
+    parts = [_pose(names, act, start, f"acts[{j}]") for j, act in enumerate(acts)]
+    t, tau = ca.SX.sym("t"), ca.SX.sym("tau", len(acts) - 1)
+    out = parts[0](t)
+    for j, act in enumerate(parts[1:]):
+        local = t - tau[j]
+        mixed = out + step_of_degree_9(local / blend) * (act(local) - out)
+        out = ca.if_else(local <= 0, out, ca.if_else(local >= blend, act(local), mixed))
+    return ca.Function("pose", [t, tau], [ca.vec(out)])
+
+
 def step_of_degree_9(s: ca.SX) -> ca.SX:
     """From 0 to 1 as s goes there, with four derivatives that vanish at both ends."""
     return s**5 * (126 - 420 * s + 540 * s**2 - 315 * s**3 + 70 * s**4)
 
 
-def _pose(step: VariationalStep, act: Act, start: Array, what: str) -> ca.Function:
+def _pose(names: Sequence[str], act: Act, start: Array, what: str) -> ca.Function:
     """q̄ of an act as a function of its local time; coordinates that it does not name stay at the start."""
     if not isinstance(act, Mapping):
         raise ModelError(f"{what}: expected formulas of its local time by coordinate, got {act!r}")
-    names = [c.name for c in step.system.coordinates]
     for name in act:
         if name not in names:
             raise ModelError(f"{what}: no coordinate is called {name!r}; there are {', '.join(names)}")

@@ -23,11 +23,11 @@ from stepmap.optimal.cost import TrackingCost
 from stepmap.optimal.directions import ROUNDING
 from stepmap.optimal.lqr import gains
 from stepmap.optimal.plan import Plan, gains_with_steady_end
-from stepmap.optimal.problem import Problem, Status
-from stepmap.optimal.projection import optimize
+from stepmap.optimal.problem import Iteration, Problem, Status
+from stepmap.optimal.projection import Monitor, optimize
 from stepmap.optimal.riccati import Quadratic, recursions
 from stepmap.optimal.switching_times.acts import Act, Acts
-from stepmap.optimal.switching_times.newton import ARMIJO, SHORTEST, Derivatives, Monitor, direction
+from stepmap.optimal.switching_times.newton import ARMIJO, SHORTEST, Derivatives, direction
 from stepmap.steps import VariationalStep
 from stepmap.steps.protocol import Trajectory
 
@@ -73,6 +73,22 @@ def script(
     return Script(step, acts, steps, (at, give, blend), (Q, R, Qf), start)
 
 
+def require_times(at: Sequence[float] | Array, give: Sequence[float] | Array, blend: float, end: float) -> None:
+    """Raises ModelError where acts do not follow each other within a play, each change after the one before."""
+    if not blend > 0 or not all(spread > 0 for spread in give):
+        raise ModelError(f"blend, give: must be positive, got {blend:g} and {list(map(float, give))}")
+    for j, (begin, after) in enumerate(zip(at, [*at[1:], end], strict=True), start=1):
+        if begin <= 0 or begin >= end:
+            raise ModelError(f"at: act {j} begins at {begin:g} s, outside the script of {end:g} s")
+        if begin + blend > after:
+            last = j == len(at)
+            next_one = f"the script ends at {after:g} s" if last else f"act {j + 1} begins at {after:g} s"
+            raise ModelError(
+                f"at: {next_one}, while the change to act {j} at {begin:g} s still lasts; "
+                f"move one of them, or make blend ({blend:g} s) shorter"
+            )
+
+
 class Script:
     """J(τ), the least cost of a motion for acts that begin at τ, and its best motion and times."""
 
@@ -96,26 +112,11 @@ class Script:
         self.at = vector(times[0], m, "at")
         self.give = vector(np.broadcast_to(np.asarray(times[1], dtype=float), m), m, "give")
         self.blend = number(times[2], "blend")
-        self._check_times()
+        require_times(self.at, self.give, self.blend, self.end)
         self.start = vector(start, step.nx, "start")
         self.acts = Acts(step, acts, steps, self.blend, self.start)
         self.weights = weights
         _ = self._cost(self.at)  # raises where weights do not fit
-
-    def _check_times(self) -> None:
-        if not self.blend > 0 or not (self.give > 0).all():
-            raise ModelError(f"blend, give: must be positive, got {self.blend:g} and {self.give.tolist()}")
-        for j, (begin, after) in enumerate(zip(self.at, [*self.at[1:], self.end], strict=True), start=1):
-            if begin <= 0 or begin >= self.end:
-                raise ModelError(f"at: act {j} begins at {begin:g} s, outside the script of {self.end:g} s")
-            if begin + self.blend > after:
-                next_one = (
-                    f"act {j + 1} begins at {after:g} s" if after < self.end else f"the script ends at {after:g} s"
-                )
-                raise ModelError(
-                    f"at: {next_one}, while the change to act {j} at {begin:g} s still lasts; "
-                    f"move one of them, or make blend ({self.blend:g} s) shorter"
-                )
 
     def _cost(self, tau: Array) -> TrackingCost:
         return TrackingCost(*self.weights, *self.acts.reference(tau))
@@ -198,18 +199,21 @@ class Script:
         tau = self.at if tau0 is None else self._checked(tau0)
         point = self._first(tau, guess)
         status, number_ = Status.ITERATIONS, 0
+        history: list[Iteration] = []
         try:
             for number_ in range(max_iterations + 1):
                 found = self._descend(point, tolerance, last=number_ == max_iterations)
                 if isinstance(found, Status):
                     status = found
                     break
-                point = found
+                before = point
+                point, taken = found
+                history.append(taken)
                 if monitor is not None:
-                    monitor(number_, point.tau, point.cost)
+                    monitor(number_, taken, before.trajectory)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        return ScriptSolution(status, point.tau, point.cost, number_, point.trajectory, self)
+        return ScriptSolution(status, point.tau, point.cost, number_, point.trajectory, self, tuple(history))
 
     def _first(self, tau: Array, guess: Trajectory | None) -> _Point:
         """The guess, or the reference itself, projected; where feedback cannot follow it, the start is held."""
@@ -223,11 +227,11 @@ class Script:
             found = optimize(Problem(self.step, cost, self.start), max_iterations=0).trajectory
         return _Point(tau, found, cost.value(found) + self._prior(tau))
 
-    def _descend(self, at: _Point, tolerance: float, *, last: bool) -> _Point | Status:
+    def _descend(self, at: _Point, tolerance: float, *, last: bool) -> tuple[_Point, Iteration] | Status:
         """The best of the steps that models with less and less curvature lead to, until one gains what it foretold."""
         cost = self._cost(at.tau)
         e, by_tau = cost.expand(at.trajectory), self._by_tau(at.tau, at.trajectory, cost)[0]
-        best: _Point | None = None
+        best: tuple[_Point, Iteration] | None = None
         for part in PARTS:
             model = self._model(at, part)
             if model is None:
@@ -243,13 +247,14 @@ class Script:
             if last:
                 return Status.ITERATIONS
             trial = self._line_search(at, (z, v, dtau), slope)
-            if trial is not None and (best is None or trial.cost < best.cost):
-                best = trial
-            if best is not None and at.cost - best.cost >= FORETOLD * -slope:
+            if trial is not None and (best is None or trial[0].cost < best[0].cost):
+                name = {1.0: "newton", 0.0: "gauss-newton"}.get(part, f"newton {part:.2g}")
+                best = trial[0], Iteration(at.cost, slope, trial[1], name)
+            if best is not None and at.cost - best[0].cost >= FORETOLD * -slope:
                 break
         return best or Status.STALLED
 
-    def _line_search(self, at: _Point, along: tuple[Array, Array, Array], slope: float) -> _Point | None:
+    def _line_search(self, at: _Point, along: tuple[Array, Array, Array], slope: float) -> tuple[_Point, float] | None:
         length, here = 1.0, at.trajectory
         weights = self._cost(at.tau).weights
         while length >= SHORTEST:
@@ -264,7 +269,7 @@ class Script:
                 value = np.inf
             near = ROUNDING * abs(at.cost)
             if value <= at.cost + ARMIJO * length * slope + (near if -length * slope < 100 * near else 0.0):
-                return _Point(tau, found, value)
+                return _Point(tau, found, value), length
             length /= 2
         return None
 
@@ -279,6 +284,7 @@ class ScriptSolution:
     iterations: int
     trajectory: Trajectory
     script: Script
+    history: tuple[Iteration, ...] = ()
 
     @cached_property
     def plan(self) -> Plan:
