@@ -26,8 +26,8 @@ def test_an_example_is_solved_and_tells_its_acts(tmp_path: Path) -> None:
     begins = [act["begins"] for act in summary["acts"]]
     assert begins[0] == 0.0 < begins[1] < begins[2] < 6.0
     assert begins[1] != 1.2
-    plan = np.load(tmp_path / "wave" / "optimize" / "solution.npz")
-    assert plan["gains"].shape == (180, 2, 8)
+    with np.load(tmp_path / "wave" / "optimize" / "solution.npz") as plan:
+        assert plan["gains"].shape == (180, 2, 8)
 
 
 def test_a_play_that_is_changed_goes_on_from_the_old_one() -> None:

@@ -182,7 +182,6 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "constraint_force_high": float(forces.max()) if forces.size else None,
         "constraint_gap": float(gaps.max()) if gaps.size else None,
         "events": [event._asdict() for event in solution.plan.events],
-        "acts": _acts(job, solution.plan),
         "relaxation": None if relaxed is None else relaxed.data(),
         "verdict": judged(job, solution).data(),
         "state_names": list(step.state_names),
@@ -193,15 +192,6 @@ def summary(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> dict[str,
         "inputs": dict(made.inputs),
         **({} if told is None else told(solution)),
     }
-
-
-def _acts(job: Job, plan: Plan) -> list[dict[str, Any]]:
-    """Acts of a script: name, written and found begin [s]; none for other jobs."""
-    names = getattr(job, "act_names", ())
-    if not names:
-        return []
-    written = (0.0, *getattr(job, "at", ()))
-    return [{"name": n, "written": w, "begins": t} for n, w, t in zip(names, written, plan.acts, strict=True)]
 
 
 def taken(solution: Outcome) -> int:

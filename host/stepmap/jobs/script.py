@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,11 @@ class ScriptJob(TrackingJob):
         """The best motion and times, from the written ones, or near a guess such as the result of an earlier play."""
         s, play = self.solver, self.script()
         return play.solve(guess=guess, max_iterations=s.max_iterations, tolerance=s.tolerance, monitor=monitor)
+
+    def told(self, solution: ScriptSolution) -> dict[str, Any]:
+        """What its summary has beside that of other kinds: name, written and found begin [s] of each act."""
+        rows = zip(self.act_names, (0.0, *self.at), solution.plan.acts, strict=True)
+        return {"acts": [{"name": name, "written": written, "begins": found} for name, written, found in rows]}
 
 
 def read(root: Table, name: str) -> ScriptJob:
