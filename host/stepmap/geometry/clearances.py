@@ -105,6 +105,7 @@ class Expansions(ca.Callback):
     def __init__(self, clearances: Clearances, count: int) -> None:
         ca.Callback.__init__(self)
         self.clearances, self.count = clearances, count
+        self._last: tuple[Array, ca.DM] | None = None
         self.construct("expansions", {})
 
     def get_sparsity_in(self, i: int) -> ca.Sparsity:
@@ -114,5 +115,8 @@ class Expansions(ca.Callback):
         return ca.Sparsity.dense(self.clearances.data_size, self.count)
 
     def eval(self, arg: Sequence[Any]) -> list[ca.DM]:
-        points = np.asarray(arg[0]).T
-        return [ca.DM(self.clearances.expansions(np.ascontiguousarray(points)).T)]
+        points = np.ascontiguousarray(np.asarray(arg[0]).T)
+        # A solver asks at one iterate for rows, slopes and second derivatives, one after the other.
+        if self._last is None or not np.array_equal(points, self._last[0]):
+            self._last = points, ca.DM(self.clearances.expansions(points).T)
+        return [self._last[1]]
