@@ -17,7 +17,7 @@ from stepmap.steps import kinds
 from stepmap.steps.check import difference
 from stepmap.steps.kernels import shares
 from stepmap.steps.mechanical import MechanicalStep
-from tests.mechanisms import DT, case, cataloged
+from tests.mechanisms import DT, LARGEST, case, cataloged
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("midpoint", {"forces": "held"}),
@@ -26,7 +26,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("relaxed", {"kappa": 1e-2}),
 ]
 GAPS = [("events", {"forces": "held"}), ("events", {"forces": "left"})]  # of systems whose gaps may open
-LARGEST = "marionette"  # CasADi differentiates its equations for a minute: one kind of step shows what size does
 WITHOUT_GAPS = "suspended_mass"  # a relaxed step is then the midpoint step from its equations: once is enough
 
 
