@@ -11,6 +11,7 @@ SLOW = (
     "hil/test_jobs_on_the_bench.py",
     "contract/test_step_maps.py",
     "hil/test_own_robots.py",
+    "hil/test_strings_on_the_bench.py",
     "hil/test_port_without_banks.py",
     "contract/test_kinds.py",
     "unit/test_sanitizers.py",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepmap import systems
-from stepmap_codegen import IntegerMachine, Role, decode, encode
+from stepmap_codegen import Controller, IntegerMachine, Role, decode, encode
 from stepmap_codegen.model.command_rates import CommandRates
 from tests.mechanisms import cataloged
 from tests.sil.controllers import TRAP, compare, holding, library, random_fields
@@ -31,18 +31,20 @@ def test_the_catalog_has_such_systems() -> None:
     assert any(s.inputs for s in found)
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_c_equals_the_integer_model(name: str, tmp_path: Path) -> None:
-    made, _ = holding(name, TICKS)
+@pytest.fixture(scope="module", params=SMALL)
+def made(request: pytest.FixtureRequest) -> Controller:
+    """A controller; tests of one follow each other, so that one process designs it."""
+    return holding(request.param, TICKS)[0]
+
+
+def test_c_equals_the_integer_model(made: Controller, tmp_path: Path) -> None:
     loaded = library(made, tmp_path, [*TRAP, "-O0"])  # optimized code is compared in tests/sil
     for seed, scale in enumerate((0.3, 1.0, 30.0)):
         compare(made, loaded, random_fields(made, scale, 60, seed))
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_integers_round_no_more_than_the_noise(name: str) -> None:
+def test_integers_round_no_more_than_the_noise(made: Controller) -> None:
     """One tick from simulated fields: estimates within a tenth of the process noise of 1e-3, and nothing saturates."""
-    made, _ = holding(name, TICKS)
     program, formats = made.program, made.formats
     assert formats is not None
     errors = {s.name: s.error for s in made.signals}
