@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-direct bench-events bench-first-frame bench-mechanisms bench-strings bench-swingups bench-versions flood soak lock clean
+.PHONY: help setup system demo test check bench bench-direct bench-events bench-first-frame bench-mechanisms bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench-events: setup ## steps with strings and contacts: costs, and 40 throws of 
 
 bench-first-frame: setup ## from an empty folder to a mechanism that moves on the live page: seconds, cold and warm
 	$(BIN)/python tests/bench/first_frame.py
+
+bench-gaits: setup ## gaits of the planar biped: effort, work, designs of the shank, robots with other masses that walk 50 steps
+	$(BIN)/python -m tests.bench.gaits
 
 bench-mechanisms: setup ## run the nine mechanisms of examples/mechanisms on a process and an F405; fill docs/mechanisms.md
 	$(BIN)/python tests/bench/mechanisms.py --docs

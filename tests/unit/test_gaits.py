@@ -153,6 +153,33 @@ def test_the_compass_s_multipliers_by_phases() -> None:
     np.testing.assert_allclose(np.sort_complex(values), [-0.1997 - 0.5445j, -0.1997 + 0.5445j, 0.1316], atol=5e-3)
 
 
+def test_a_hopper_s_two_phases_have_the_multipliers_of_their_maps() -> None:
+    """Stance, lift-off, flight, landing: differences of the closed loop through all of them."""
+    found = sm.direct(
+        sm.systems.get("hopper"),
+        phases=[sm.Phase(["ground"], 30, (0.15, 0.6)), sm.Phase([], 30, (0.2, 0.5))],
+        periodic={},
+        running="effort",
+        landing={"ground": 0.5},
+    ).require()
+    plan, gains, cycle, by = found.trajectory, found.plan.gains, found.cycle, 1e-6
+    landing = cycle.landing(1)
+    assert landing is not None
+
+    def hop(x: np.ndarray) -> np.ndarray:
+        for k in range(60):
+            u = plan.u[k] - gains[k] @ (x - plan.x[k])
+            x = landing(x, u).x if k == 59 else cycle.maps[k // 30].step(x, u).x
+        return x
+
+    np.testing.assert_allclose(hop(plan.x[0]), plan.x[0], atol=1e-7)
+    Z = np.eye(4)[:, [1, 3]]  # the foot stands
+    columns = [Z.T @ (hop(plan.x[0] + by * z) - hop(plan.x[0] - by * z)) / (2 * by) for z in Z.T]
+    true = np.linalg.eigvals(np.array(columns).T)
+    np.testing.assert_allclose(np.sort_complex(true), np.sort_complex(found.plan.floquet[:2]), atol=1e-6)
+    assert np.abs(found.plan.floquet).max() < np.abs(found.floquet).max() < 1
+
+
 @pytest.mark.parametrize(
     ("formulas", "text"),
     [

@@ -1,0 +1,116 @@
+"""Campaigns of gaits: least effort and least work of the planar biped, designs of its shank, and robots that walk.
+
+make bench-gaits            all of them, some minutes
+python tests/bench/gaits.py effort work design walk
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import stepmap as sm
+from stepmap.optimal.direct import DirectSolution
+from stepmap.optimal.gaits.hold import transport
+from stepmap.walking.observer import Observer
+from stepmap.walking.schedule import Schedule
+from stepmap.walking.walk import walk
+from tests.gaits import Biped, judge
+
+LEGS = {
+    "x": "swing.x - stride",
+    "y": "swing.y",
+    "theta1": "theta1 + theta2 + theta3 + theta4",
+    "theta2": "-theta4",
+    "theta3": "-theta3",
+    "theta4": "-theta2",
+}
+MOTORS = ("ankle", "stance_knee", "hip", "swing_knee")
+FOOT = {"clearance": {"swing": 0.02}, "landing": {"swing": 0.2}}
+
+
+def found(
+    knees: str = "forward", steps: int = 80, system: dict[str, Any] | None = None, **options: Any
+) -> DirectSolution:
+    """A gait with the thesis's stride and time."""
+    biped = sm.systems.get("biped_planar", knees=knees, **(system or {}))
+    return sm.direct(biped, phases=[sm.Phase(["stance"], steps, 0.9)], periodic=LEGS, **options)
+
+
+def bounds(torque: float, rate: float | None) -> dict[str, dict[str, float]]:
+    slew = {} if rate is None else {"rate": rate}
+    return {name: {"low": -torque, "high": torque, **slew} for name in MOTORS}
+
+
+def line(name: str, solve: Callable[[], DirectSolution]) -> DirectSolution:
+    begin = time.process_time()
+    got = solve()
+    cpu = time.process_time() - begin
+    steps = got.trajectory.steps
+    values = {p.name: p.value for p in got.system.parameters}
+    told = judge(Biped(values["shank"]), got.trajectory.x[:, :6], got.trajectory.u, 0.9 / steps)
+    off = max(told.motion, told.jump, told.periodic)
+    eta, spread = transport(got.cycle), got.spread
+    print(
+        f"{name:40s} {got.status.name.lower():10s} cost {got.cost:9.4f} eta {eta:9.3e} off {off:7.1e} "
+        f"N {told.normal:6.1f} spread {spread:7.1e} {got.iterations:5d} it {cpu:6.1f} s  {got.design or ''}",
+        flush=True,
+    )
+    return got
+
+
+def effort() -> None:
+    line("effort, 8 starts", lambda: found(running="effort", starts=8))
+    line("effort, clearance and landing", lambda: found(running="effort", **FOOT))
+    for shank in (0.4, 0.5, 0.6, 0.7):
+        line(f"effort, shank {shank}", lambda shank=shank: found(system={"shank": shank}, running="effort"))  # type: ignore[misc]
+
+
+def work() -> None:
+    for knees in ("forward", "backward"):
+        line(f"work, 60 N m, 600 N m/s, {knees}", lambda k=knees: found(k, running="work", limits=bounds(60, 600)))  # type: ignore[misc]
+    line("the same, forward, 160 steps", lambda: found(steps=160, running="work", limits=bounds(60, 600)))
+    for knees in ("forward", "backward"):
+        line(f"work, 140 N m, {knees}", lambda k=knees: found(k, running="work", limits=bounds(140, None), starts=4))  # type: ignore[misc]
+
+
+def design() -> None:
+    ends = {"shank": (0.3, 0.7)}
+    line("effort, shank found", lambda: found(running="effort", design=ends))
+    line("work, 60 N m, 600 N m/s, shank found", lambda: found(running="work", limits=bounds(60, 600), design=ends))
+    line("work, 140 N m, shank found", lambda: found(running="work", limits=bounds(140, None), design=ends))
+    line("the same, backward", lambda: found("backward", running="work", limits=bounds(140, None), design=ends))
+
+
+def walks(robots: int = 8, steps: int = 50) -> None:
+    """Robots with masses and inertias up to 5 % off and joint friction, with the state known and by a filter."""
+    for ankle in (True, False):
+        gait = found(system={"ankle": ankle}, running="effort", **FOOT)
+        schedule = Schedule.of(gait.cycle, gait.plan.gains)
+        open_loop, closed = abs(gait.floquet[0]), abs(gait.plan.floquet[0])
+        print(f"ankle {'driven' if ankle else 'free'}: multipliers {open_loop:.3g}, {closed:.3g}")
+        rng = np.random.default_rng(4)
+        for i in range(robots):
+            a, b, c = 1 + 0.05 * rng.uniform(-1, 1, 3)
+            robot = gait.system.with_parameters(shank_mass=2 * a, thigh_mass=3 * b, inertia=c / 24, friction=0.05)
+            noise = np.array([1e-4] * 6 + [1e-2] * 6), np.array([5e-3] * 6 + [2e-2] * 6)
+            filters = (None, Observer(gait.cycle, np.full(4, 2e-3), *noise, np.random.default_rng(i)))
+            for observer in filters:
+                w = walk(schedule, robot, steps, observer=observer, limits=np.full(len(gait.system.inputs), 140.0))
+                error = f"{1e3 * np.mean(np.square(w.errors)) ** 0.5:.2f} mrad" if w.errors else "known"
+                print(
+                    f"  robot {i}, state {error:10s}: {w.steps} steps {w.fell}, N {w.normal:.1f}, cone {w.cone:.2f}, "
+                    f"off {max(w.off, default=0):.3f} rad, swing foot {1e3 * w.low:.1f} mm",
+                    flush=True,
+                )
+
+
+CAMPAIGNS = {"effort": effort, "work": work, "design": design, "walk": walks}
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or CAMPAIGNS:
+        CAMPAIGNS[chosen]()
