@@ -167,8 +167,10 @@ def test_what_cannot_be_relaxed_is_refused_in_words() -> None:
         sm.discretize(ball(restitution=0.8), DT, gaps="relaxed")
     with pytest.raises(sm.ModelError, match=r"contact 'slope' sticks.*event step.*friction=None"):
         sm.discretize(ball(friction=math.inf), DT, gaps="relaxed")
-    with pytest.raises(sm.ModelError, match="contacts: no gap is called 'wall'; there are: slope"):
+    with pytest.raises(sm.ModelError, match="contacts: no gap is called 'wall'; there are slope"):
         sm.discretize(ball(), DT, gaps="relaxed", contacts=("wall",))
+    with pytest.raises(sm.ModelError, match="contacts: expected names of gaps, got 'slope'"):
+        sm.discretize(ball(), DT, gaps="relaxed", contacts="slope")
     with pytest.raises(sm.ModelError, match="gaps: expected 'events' or 'relaxed', got 'soft'"):
         sm.discretize(ball(), DT, gaps="soft")  # type: ignore[arg-type]
     with pytest.raises(sm.ModelError, match="kappa: smooths relaxed gaps; give gaps='relaxed'"):

@@ -117,3 +117,15 @@ def modes_of(rows: Sequence[Row]) -> list[list[int]]:
         elif row is Row.TANGENT:
             modes[-1].append(i)
     return modes
+
+
+def existing(names: Sequence[str], contacts: Sequence[str] | None) -> tuple[str, ...]:
+    """Of a system's gaps those that a map has, all where None; raises ModelError for what is no gap."""
+    if contacts is None:
+        return tuple(names)
+    if isinstance(contacts, str) or not all(isinstance(name, str) for name in contacts):
+        raise ModelError(f"contacts: expected names of gaps, got {contacts!r}")
+    for name in contacts:
+        if name not in names:
+            raise ModelError(f"contacts: no gap is called {name!r}; there are {', '.join(names) or 'none'}")
+    return tuple(name for name in names if name in contacts)

@@ -23,6 +23,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics.constraints import Row
+from stepmap.mechanics.gaps import existing
 from stepmap.mechanics.gravity import gravity
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
@@ -55,9 +56,8 @@ class RelaxedStep(VariationalStep):
     ) -> None:
         super().__init__(system, dt, forces, rotation)
         self.kappa = _positive(kappa)
-        self.contacts = None if contacts is None else tuple(contacts)
+        self.contacts = None if contacts is None else existing(system.gap_names, contacts)
         require_relaxable(system)
-        _require_known(system, self.contacts)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -149,10 +149,3 @@ def require_relaxable(system: System) -> None:
                 f"gaps: contact {constraint.name!r} sticks, and a relaxed one slides; search on the event step "
                 "(gaps='events'), or set friction=None"
             )
-
-
-def _require_known(system: System, contacts: tuple[str, ...] | None) -> None:
-    for name in contacts or ():
-        if name not in system.gap_names:
-            there = ", ".join(system.gap_names) or "none"
-            raise ModelError(f"contacts: no gap is called {name!r}; there are: {there}")

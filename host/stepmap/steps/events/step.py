@@ -13,7 +13,7 @@ from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Row
-from stepmap.mechanics.gaps import Contact
+from stepmap.mechanics.gaps import Contact, existing
 from stepmap.mechanics.system import System
 from stepmap.steps.events.cone import Slip, slips
 from stepmap.steps.events.frozen import FrozenStep
@@ -66,7 +66,7 @@ class EventStep(VariationalStep):
                 f"system {system.name!r} has no gaps: nothing can happen inside its steps; use sm.discretize"
             )
         self.substeps = substeps
-        self.contacts = _existing(system, contacts)
+        self.contacts = existing(system.gap_names, contacts)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -237,17 +237,6 @@ class EventStep(VariationalStep):
                 x=x.copy(),
             )
         super()._fail(info, x, u, where)
-
-
-def _existing(system: System, contacts: Sequence[str] | None) -> tuple[str, ...]:
-    if contacts is None:
-        return system.gap_names
-    if isinstance(contacts, str) or not all(isinstance(name, str) for name in contacts):
-        raise ModelError(f"contacts: expected names of gaps, got {contacts!r}")
-    for name in contacts:
-        if name not in system.gap_names:
-            raise ModelError(f"contacts: no gap is called {name!r}; there are {', '.join(system.gap_names)}")
-    return tuple(name for name in system.gap_names if name in contacts)
 
 
 def _owner(kinds: Array, i: int) -> int:
