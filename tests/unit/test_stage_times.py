@@ -14,7 +14,7 @@ from stepmap.cli.output import Screen
 from stepmap.errors import DamagedError
 from stepmap_hil.commands.bench.finish import verdict_line
 from stepmap_hil.commands.stage_list import StageList, print_memory
-from stepmap_hil.report.sentences import stages
+from stepmap_hil.report.sentences import outcome, stages
 from stepmap_hil.runs import recording_checks
 from stepmap_hil.runs.stage_times import StageClock, StageTime
 
@@ -104,6 +104,18 @@ def test_the_verdict_has_a_color(verdict: str, color: str, monkeypatch: pytest.M
     assert shown().startswith(f"\x1b[1;{color}m{verdict.upper()}\x1b[0m  Ran to its end: 300 ticks.")
     monkeypatch.setenv("NO_COLOR", "1")
     assert not re.search(r"\x1b\[[\d;]*3\d", shown())
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed", "told"), [(0.5, 20.0, "40 times worse"), (0.5, 0.1, ""), (None, None, "")]
+)
+def test_a_run_that_feedback_made_worse_says_so_in_its_first_line(
+    opened: float | None, closed: float | None, told: str
+) -> None:
+    said = outcome({**SUMMARY, "open_loop_rms_m": opened, "closed_loop_rms_m": closed})
+    assert said.startswith("Ran to its end: 300 ticks.")
+    assert ("But feedback made it" in said) is bool(told)
+    assert told in said
 
 
 # Recorded

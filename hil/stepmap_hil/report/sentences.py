@@ -17,6 +17,9 @@ def outcome(summary: Mapping[str, Any]) -> str:
     planned = summary.get("planned_ticks")
     if summary["ended"] == "done":
         said = f"Ran to its end: {summary['ticks']} ticks."
+        opened, closed = summary.get("open_loop_rms_m"), summary.get("closed_loop_rms_m")
+        if opened and closed and closed > opened:
+            said += f" But feedback made it {closed / opened:.3g} times worse: the plan was not followed."
     else:
         of = f" of {planned}" if planned else ""
         said = f"Ended early, after {summary['ticks']}{of} ticks. {sentence(summary['ended'])}"
