@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import stepmap as sm
+from stepmap.graph import compiler
 from stepmap.optimal import Status
 from stepmap.optimal.direct.search import levels
 from tests.collocation import optimum
@@ -139,6 +140,19 @@ def test_the_same_without_compiled_stages_and_by_fatrop(cart: sm.System, swing: 
         found = sm.direct(cart, steps=80, time=2.0, **SWING, **options)
         assert found.status.ok
         assert found.cost == pytest.approx(swing.cost, rel=1e-6)
+
+
+def test_stages_are_compiled_once_for_all_grids_times_and_limits(
+    cart: sm.System, swing: sm.DirectSolution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(*given: object, **options: object) -> None:
+        raise AssertionError("the library is in the cache, by the digest of its expressions")
+
+    monkeypatch.setattr(compiler, "build", build)
+    heavier = cart.with_parameters(mass=1.1)
+    found = sm.direct(heavier, steps=60, time=2.2, limits={"force": (-190.0, 190.0)}, **SWING)
+    assert found.status.ok
+    assert found.cost != pytest.approx(swing.cost, rel=1e-3)
 
 
 def test_several_starts_tell_their_spread(cart: sm.System, swing: sm.DirectSolution) -> None:
