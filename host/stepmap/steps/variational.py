@@ -18,13 +18,14 @@ from stepmap.mechanics.elements.tendon import Tendon
 from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.system import Pose, System
 from stepmap.steps.balance import balanced, holding_forces
-from stepmap.steps.kernels.compiled import Kernel, choose
+from stepmap.steps.kernels.compiled import Kernel, choose, ready
 from stepmap.steps.kernels.equations import Equations, entries
 from stepmap.steps.kernels.implicit import call
 from stepmap.steps.layout import MOMENTUM_UNITS, MechanicalLayout, pose_entries
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.midpoint_functions import ModelFunctions
 from stepmap.steps.rotations.equations import equations_with_balls, momentum_with_balls
+from stepmap.steps.rotations.kernel import ball_kernel
 from stepmap.steps.rotations.maps import MAPS, Rotation
 
 Forces: TypeAlias = Literal["held", "left"]
@@ -116,7 +117,8 @@ class VariationalStep(MechanicalStep):
     @cached_property
     def kernel(self) -> Kernel:
         if self.system.balls:
-            return self.from_equations()
+            held = self.forces == "held"
+            return ready(ball_kernel(self), self.evaluated) if held else self.from_equations()
         forces = len(self.system.inputs)
         active = self.functions.active
         sizes = {"ND": self.nd, "NK": self.nk, "NU": forces, "NC": self.nc, "NA": len(active)}

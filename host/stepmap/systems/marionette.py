@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,7 @@ class Puppet:
         return hooks
 
 
-def hang(system: System, pose: Mapping[str, float], strings: Sequence[str]) -> System:
+def hang(system: System, pose: Mapping[str, Any], strings: Sequence[str]) -> System:
     """Robots straight above the hooks in the start pose, strings as long as that asks for."""
     where = dict(zip(system.frame_names, system.positions(system.configuration(pose)), strict=True))
     hung = dict(pose)

@@ -18,17 +18,24 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
 }
 
 static void write_derivatives(const workspace *s, double dt, double *A, double *B) {
-  memset(A, 0, sizeof(double) * NX * NX);
-  memset(B, 0, sizeof(double) * NX * NV);
+#ifdef SM_BALLS
+  double turned[ND * NWP];
+  turn_rows(s, turned);
+  const double *next = turned;
+#else
+  const double *next = s->D;
+#endif
+  memset(A, 0, sizeof(double) * NDX * NDX);
+  memset(B, 0, sizeof(double) * NDX * NV);
   for (int i = 0; i < ND; i++) {
-    memcpy(A + i * NX, s->D + i * NWP, W_U * sizeof(double));
-    memcpy(B + i * NV, s->D + i * NWP + W_U, NV * sizeof(double));
-    memcpy(A + (NQ + i) * NX, s->P + i * NWP, W_U * sizeof(double));
+    memcpy(A + i * NDX, next + i * NWP, W_U * sizeof(double));
+    memcpy(B + i * NV, next + i * NWP + W_U, NV * sizeof(double));
+    memcpy(A + (NQ + i) * NDX, s->P + i * NWP, W_U * sizeof(double));
     memcpy(B + (NQ + i) * NV, s->P + i * NWP + W_U, NV * sizeof(double));
   }
   for (int k = 0; k < NK; k++) {
     B[(ND + k) * NV + NU + k] = 1.0;
-    A[(NQ + ND + k) * NX + W_RHO + k] = -1.0 / dt;
+    A[(NQ + ND + k) * NDX + W_RHO + k] = -1.0 / dt;
     B[(NQ + ND + k) * NV + NU + k] = 1.0 / dt;
   }
 }
@@ -58,7 +65,7 @@ SM_EXPORT int sm_curvature(void *work, const double *par, double dt, const doubl
   workspace *s = work;
   const arguments a = {par, x, u, dt};
   double mu[NZ];
-  if (!all_finite(eta, NX)) {
+  if (!all_finite(eta, NDX)) {
     info[0] = info[1] = 0.0;
     return SM_NOT_FINITE;
   }
@@ -69,9 +76,14 @@ SM_EXPORT int sm_curvature(void *work, const double *par, double dt, const doubl
   if (status != SM_OK) {
     return status;
   }
+#ifdef SM_BALLS
+  adjoint(s, eta, mu);
+  assemble_balls(s, &a, eta, mu);
+#else
   adjoint(s, eta, NULL, mu);
   evaluate_contractions(s, &a, eta, mu);
   assemble(s, dt);
+#endif
   congruence(s);
   write_curvature(s, xx, xu, uu);
   return SM_OK;

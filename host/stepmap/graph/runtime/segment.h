@@ -21,13 +21,22 @@
 
 #include "linalg.h"
 #include "model.h"
+#ifdef SM_BALLS
+#include "ball.h"
+#endif
 
 #include <stddef.h>
 
 #define AT_LEAST_ONE(n) ((n) > 0 ? (n) : 1)
 #define NQ (ND + NK)
-#define NX (2 * ND + 2 * NK)
-#define NV (NU + NK) /* entries of the input u */
+#ifdef SM_BALLS
+#define NQS (NQ + NB) /* stored numbers of qb: four of a ball that turns in three dimensions */
+#else
+#define NQS NQ
+#endif
+#define NX (NQS + ND + NK)
+#define NDX (2 * ND + 2 * NK) /* tangent dimensions */
+#define NV (NU + NK)          /* entries of the input u */
 #define NZ (ND + NC)
 #if defined(SM_EXTENDED) || defined(SM_GAPS)
 #define NT 1 /* one more direct variable: the length */
@@ -79,7 +88,13 @@ typedef struct {
 #endif
   double scratch[AT_LEAST_ONE(SM_SCRATCH)];
   /* what follows is the runtime's own */
-  double q1[NQ], q2[NQ], qm[NQ], vm[NQ], lam[AT_LEAST_ONE(NC)];
+  double q1[NQS], q2[NQS], qm[NQS], vm[NQ], lam[AT_LEAST_ONE(NC)];
+#ifdef SM_BALLS
+  ball balls[NB];
+  double Wq[ND * NA], Wv[ND * NA];                                 /* slopes of L_q + F in (qm, vm) */
+  double Gq[ND * NA], Gv[ND * NA], G2[ND * NA];                    /* of G in (qm, vm), and by the second end */
+  double Dz[AT_LEAST_ONE(NC * NQ)], Dw[AT_LEAST_ONE(NC * 3 * NB)]; /* of h(qb2) by z and by turns of qb1 */
+#endif
 #ifdef SM_GAPS
   double h1[NC], rate[AT_LEAST_ONE(NK)]; /* h at qb1; rates of the kinematic coordinates */
   int closed[NC];
@@ -116,6 +131,21 @@ static int all_finite(const double *values, int n) {
   return 1;
 }
 
+#ifdef SM_BALLS
+static void to_midpoint(workspace *s, double dt) {
+  static const int stored[NQ] = STORED_AT;
+  for (int i = 0; i < NQ; i++) {
+    if (stored[i] >= 0) {
+      s->qm[stored[i]] = 0.5 * (s->q1[stored[i]] + s->q2[stored[i]]);
+      s->vm[i] = (s->q2[stored[i]] - s->q1[stored[i]]) / dt;
+    }
+  }
+  for (int n = 0; n < NB; n++) {
+    const int at = BALL_Q[n];
+    ball_moves(s->balls + n, s->q1 + at, dt, s->qm + at, s->q2 + at, s->vm + BALL_T[n]);
+  }
+}
+#else
 static void to_midpoint(workspace *s, double dt) {
   for (int i = 0; i < NQ; i++) {
     s->qm[i] = 0.5 * (s->q1[i] + s->q2[i]);
@@ -125,6 +155,7 @@ static void to_midpoint(workspace *s, double dt) {
   memcpy(s->vm + ND, s->rate, NK * sizeof(double)); /* exact for the shortest segment, too */
 #endif
 }
+#endif
 
 static void evaluate_first(workspace *s, const arguments *a) {
   const double *const in[] = {s->qm, s->vm, a->u, a->par};
@@ -156,6 +187,12 @@ SM_INLINE double impulse(const workspace *s, int i) {
   }
   return sum;
 }
+
+#ifdef SM_BALLS
+#include "segment_balls.h"
+#define FACTORIZE(s, a) factorize(s, a)
+#else
+#define FACTORIZE(s, a) factorize(s, (a)->dt)
 
 /* The residual at q2, from L and F at the midpoint and h at q2. */
 static void residual(workspace *s, const arguments *a) {
@@ -221,6 +258,8 @@ static void apply(workspace *s, const double *dz, double fraction) {
   }
 }
 
+#endif /* SM_BALLS */
+
 static void correction(workspace *s, double *dz) {
   for (int i = 0; i < NZ; i++) {
     dz[i] = -s->G[i];
@@ -242,7 +281,7 @@ static int newton(workspace *s, const arguments *a, double trust, int damped, in
     if (fresh) {
       evaluate_second(s, a);
       evaluate_constraints(s, a, s->q2, s->Dh2);
-      if (factorize(s, a->dt)) {
+      if (FACTORIZE(s, a)) {
         return SM_SINGULAR;
       }
     } else {
@@ -286,6 +325,7 @@ static int newton(workspace *s, const arguments *a, double trust, int damped, in
 }
 
 #ifndef SM_GAPS /* what follows is of steps of one segment */
+#ifndef SM_BALLS
 static void start(workspace *s, const arguments *a, const double *guess) {
   memcpy(s->q1, a->x, sizeof s->q1);
   memcpy(s->q2, guess ? guess : a->x, ND * sizeof(double));
@@ -295,6 +335,8 @@ static void start(workspace *s, const arguments *a, const double *guess) {
   memset(s->lam, 0, sizeof s->lam); /* G is linear in lam: where it starts does not matter */
   evaluate_constraints(s, a, s->q1, s->Dh1);
 }
+
+#endif
 
 /* Solves the step; info = {iterations, residual}. On return qm, vm belong to the last correction but one. */
 static int solve(workspace *s, const arguments *a, const double *guess, double *info) {
@@ -324,6 +366,7 @@ static int solve(workspace *s, const arguments *a, const double *guess, double *
   return status;
 }
 
+#ifndef SM_BALLS
 static void next_state(const workspace *s, const arguments *a, double *x2) {
   double next[NX];
   memcpy(next, s->q2, NQ * sizeof(double));
@@ -335,6 +378,8 @@ static void next_state(const workspace *s, const arguments *a, double *x2) {
   }
   memcpy(x2, next, sizeof next);
 }
+
+#endif
 
 /* Forces [N] along the constraints' gaps during the step, positive when they pull. */
 static void write_multipliers(workspace *s, const arguments *a, double *multipliers) {
@@ -348,6 +393,7 @@ static void write_multipliers(workspace *s, const arguments *a, double *multipli
   }
 }
 
+#ifndef SM_BALLS
 /* d(dt (L_q + F))/d qb1 (sign -1) or d qb2 (sign 1), entry k of the arrays over active columns */
 SM_INLINE double force_entry(const workspace *s, double dt, int k, double sign) {
   return 0.5 * dt * (s->Lqq[k] + s->Fq[k]) + sign * (s->Lqv[k] + s->Fv[k]);
@@ -431,6 +477,8 @@ static int differentiate(workspace *s, const arguments *a) {
   sm_multiply_add(s->P, 1.0, s->E, NZ, 1, s->D, ND, NZ, NWP);
   return SM_OK;
 }
+
+#endif /* SM_BALLS */
 
 #endif /* SM_GAPS */
 

@@ -5,6 +5,9 @@
 
 #include "segment.h"
 
+#ifdef SM_BALLS
+#include "segment_balls_second.h"
+#else
 /* mu = -G_z^-T (dY/dz)^T eta with Y = [q2, p2, ...]; only the rows of q2 and p2 depend on z. `seed` has what else
  * depends on lam, or is NULL. */
 static void adjoint(workspace *s, const double *eta, const double *seed, double *mu) {
@@ -116,16 +119,18 @@ static void assemble(workspace *s, double dt) {
   }
 }
 
+#endif /* SM_BALLS */
+
 static void write_curvature(const workspace *s, double *xx, double *xu, double *uu) {
-  memset(xx, 0, sizeof(double) * NX * NX);
-  memset(xu, 0, sizeof(double) * NX * NV);
+  memset(xx, 0, sizeof(double) * NDX * NDX);
+  memset(xu, 0, sizeof(double) * NDX * NV);
   for (int i = 0; i < W_T; i++) {
     double mean[W_T];
     for (int j = 0; j < W_T; j++) {
       mean[j] = 0.5 * (s->C[i * NWP + j] + s->C[j * NWP + i]);
     }
     if (i < W_U) {
-      memcpy(xx + i * NX, mean, W_U * sizeof(double));
+      memcpy(xx + i * NDX, mean, W_U * sizeof(double));
       memcpy(xu + i * NV, mean + W_U, NV * sizeof(double));
     } else {
       memcpy(uu + (i - W_U) * NV, mean + W_U, NV * sizeof(double));

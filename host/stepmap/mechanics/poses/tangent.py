@@ -36,7 +36,7 @@ class Tangent:
             if ball is None:
                 self.places[c.name] = len(entries)
                 entries.append((c.name, c.unit))
-            elif c is ball.entries[0]:
+            elif c.name == ball.entries[0].name:
                 self.places[ball.name] = len(entries)
                 self.balls.append((i, len(entries)))
                 entries += [(f"{ball.name}.r{axis}", "rad") for axis in "xyz"]

@@ -57,7 +57,11 @@ def choose(
     sensitivities: tuple[Order, Order],
 ) -> Kernel:
     """The compiled kernel; without a C compiler the one on CasADi's evaluator, after saying so once."""
-    kernel = CompiledKernel(recipe, sizes, evaluated, sensitivities)
+    return ready(CompiledKernel(recipe, sizes, evaluated, sensitivities), evaluated)
+
+
+def ready(kernel: CompiledKernel, evaluated: Callable[[], Kernel]) -> Kernel:
+    """The kernel with its first library loaded; the evaluated one where there is no compiler."""
     try:
         _ = kernel.first
     except ToolchainError:
