@@ -33,7 +33,8 @@ class Case:
 
     @property
     def nq(self) -> int:
-        return self.midpoint.nd + self.midpoint.nk
+        """Stored numbers of q̄."""
+        return len(self.system.coordinates)
 
     @property
     def pose(self) -> np.ndarray:
@@ -74,7 +75,7 @@ def in_motion(step: sm.VariationalStep, pose: np.ndarray, steps: int = 20) -> tu
     """A state and an input after some steps from rest under random forces, the kinematic coordinates swinging 5 cm."""
     rng = np.random.default_rng(1)
     phase = 2 * step.dt * np.arange(1, steps + 2)[:, None]
-    rho = pose[step.nd :] + 0.05 * np.sin(phase) * rng.uniform(0.3, 1.0, step.nk)
+    rho = pose[len(step.system.dynamic) :] + 0.05 * np.sin(phase) * rng.uniform(0.3, 1.0, step.nk)
     U = np.hstack([rng.normal(size=(steps + 1, len(step.system.inputs))), rho])
     return step.rollout(step.rest(pose), U[:-1]).x[-1], U[-1]
 

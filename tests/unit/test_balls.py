@@ -121,3 +121,111 @@ def test_quaternions_off_the_unit_are_refused(value: object, told: str) -> None:
 def test_quaternions_near_the_unit_are_normalised() -> None:
     q = turning.top().configuration({"top": (0.6, 0, 0.8004, 0)})
     np.testing.assert_allclose(np.linalg.norm(q), 1.0, rtol=1e-15)
+
+
+def chained() -> sm.System:
+    """A free body on a wire from a moved anchor, with a sliding mass, a ball, a hinge, springs and a marker."""
+    b = sm.Builder("chained")
+    length, anchor = (
+        b.coordinate(name, unit="m", kinematic=True, start=s) for name, s in (("L", 1.0), ("anchor", 0.0))
+    )
+    u = [b.input(f"u{i}") for i in range(6)]
+    body = b.world.free("body")
+    b.mass(body, 2.0, inertia=(0.05, 0.06, 0.07))
+    slide, knee = b.coordinate("slide", unit="m"), b.coordinate("knee", unit="rad")
+    car = body.tx(0.1).tx(slide, name="car")
+    b.mass(car, 0.3)
+    hip = car.tz(-0.2).ball("hip")
+    b.mass(hip.tz(-0.2), 0.7, inertia=(0.01, 0.02, 0.01))
+    shin = hip.tz(-0.4).rx(knee, name="shin")
+    b.mass(shin.tz(-0.2, name="foot"), 0.4, inertia=(0.01, 0.01, 0.002))
+    b.damping(hip, 0.05)
+    b.drive(hip, u[:3])
+    b.wrench(body, force=u[3:])
+    hook, high = body.translate(0.05, 0.1, 0.2, name="hook"), b.world.tx(anchor).tz(1.5, name="high")
+    b.distance(hook, high, length)
+    b.spring(b.frame("foot"), b.world, stiffness=5.0, length=0.3)
+    b.coordinate_spring(slide, stiffness=20.0)
+    b.gravity((0, 0, -9.81))
+    for name in ("foot", "hook", "car"):
+        b.marker(b.frame(name))
+    return b.build()
+
+
+def chained_point(step: sm.VariationalStep) -> tuple[np.ndarray, np.ndarray]:
+    """A state in motion, and an input that moves anchor and wire."""
+    given = {"body": (0, 0, 0.2, *turning.START), "hip": turning.START[[3, 1, 0, 2]], "knee": 0.3, "anchor": 0.2}
+    q = step.system.satisfy_constraints(given, ["anchor", "L"])
+    rng = np.random.default_rng(4)
+    x = step.from_velocity(q, rng.normal(size=step.system.tangent.nv), instant=True)
+    u = np.concatenate([rng.normal(size=6), [1.004, 0.205]])
+    return step.rollout(x, np.tile(u, (5, 1))).x[-1], u
+
+
+@pytest.mark.parametrize("rotation", ROTATIONS)
+def test_compiled_kernel_is_its_equations(rotation: str) -> None:
+    """Balls with a wire, kinematic coordinates, springs, damping: values, A, B and curvature, to rounding."""
+    step = sm.discretize(chained(), 0.01, rotation=rotation)
+    (x, u), other, par = chained_point(step), step.evaluated(), step.parameter_values
+    z = np.random.default_rng(0).normal(size=step.ndx)
+    ours = (*step.step(x, u)[:2], *step.linearize(x, u), *step.curvature(x, u, z))
+    at = par, step.dt, x, u
+    theirs = (*other.step(*at)[1:], *other.linearize(*at)[1:], *other.curvature(*at, z)[1:])
+    for a, b in zip(ours, theirs, strict=True):
+        assert np.abs(a - b).max() <= 1e-12 * max(1.0, np.abs(b).max())
+    assert np.abs(step.system.gaps(step.layout.pose(ours[0]))).max() <= 1e-14
+
+
+def test_readings_and_slopes_are_those_of_the_tangent_space() -> None:
+    system = chained()
+    step = sm.discretize(system, 0.01)
+    q = step.layout.pose(chained_point(step)[0])
+    h, moves = 1e-6, np.eye(system.tangent.nv)
+    for value, slope in ((system.readings, system.readings_slope), (system.residuals, system.residuals_slope)):
+        ends = [value(system.tangent.retract(q, side * h * moves)) for side in (1, -1)]
+        np.testing.assert_allclose(slope(q).T, (ends[0] - ends[1]) / (2 * h), atol=1e-8)
+
+
+def test_marionette_on_balls_has_exact_derivatives() -> None:
+    """Along random directions: 80 tangent dimensions, six wires, 18 kinematic coordinates."""
+    system = sm.systems.get("marionette_balls")
+    step = sm.discretize(system, 0.01)
+    x = step.rest(system.satisfy_constraints(sm.systems.example("marionette_balls")))
+    rho = x[step.layout["rho"]] + 0.03 * np.sin(np.arange(step.nk))
+    x = step.rollout(x, np.linspace(x[step.layout["rho"]], rho, 20)).x[-1]
+    rng = np.random.default_rng(3)
+    z, at = rng.normal(size=step.ndx), step.linearize(x, rho)
+    bend = step.curvature(x, rho, z)
+    for _ in range(3):
+        d, v = rng.normal(size=step.ndx) * np.repeat([1.0, 0.1], step.ndx // 2), 0.1 * rng.normal(size=step.nu)
+        h = 1e-3
+
+        def moved(k: int, d: np.ndarray = d, v: np.ndarray = v, h: float = h) -> np.ndarray:
+            there = step.step(step.layout.retract(x, k * h * d), rho + k * h * v).x
+            return step.layout.difference(at.x, there)
+
+        first = sum(w * (moved(k) - moved(-k)) for k, w in ((1, 45 / 60), (2, -9 / 60), (3, 1 / 60))) / h
+        np.testing.assert_allclose(at.A @ d + at.B @ v, first, atol=1e-9 * np.abs(first).max())
+        second = sum(w * (moved(k) + moved(-k)) for k, w in ((1, 1.5), (2, -0.15), (3, 1 / 90))) / h**2
+        exact = d @ bend.xx @ d + 2 * d @ bend.xu @ v + v @ bend.uu @ v
+        # Rounding of momenta, 1e-14 of some 10 kg m²/s, over h².
+        assert abs(exact - z @ second) <= 1e-7 * max(1.0, np.abs(bend.xx).max()) * float(d @ d)
+
+
+def test_ball_pendulum_is_brought_to_its_goal() -> None:
+    """The projection operator on a group: Newton's method ends quadratically, gains have tangent dimensions."""
+    b = sm.Builder("ball_pendulum")
+    pivot = b.world.ball("pivot")
+    b.mass(pivot.tz(-0.5, name="bob"), 1.0, inertia=(0.02, 0.02, 0.02))
+    b.gravity((0, 0, -9.81))
+    b.drive(pivot, [b.input(f"u{a}", unit="N m") for a in "xyz"])
+    step, n = sm.discretize(b.build(), 0.05), 30
+    start, goal = step.rest({"pivot": (1, 0, 0, 0)}), step.rest({"pivot": (0.6, 0.48, -0.64, 0)})
+    cost = sm.TrackingCost(np.eye(6), 0.05 * np.eye(3), 50 * np.eye(6), np.tile(goal, (n + 1, 1)), np.zeros((n, 3)))
+    found = sm.optimize(sm.Problem(step, cost, start)).require()
+    slopes = [-entry.slope for entry in found.history]
+    assert found.gains.shape == (n, 3, 6)
+    assert np.abs(step.layout.difference(goal, found.trajectory.x[-1])).max() < 0.1
+    np.testing.assert_allclose(np.linalg.norm(found.trajectory.x[:, :4], axis=1), 1.0, atol=1e-14)
+    # |Dg| is quadratic in the distance from the optimum, whose square a Newton step leaves: the fourth power of it.
+    assert slopes[-1] < 1e-3 * slopes[-2] < 1e-5 * slopes[-3] or slopes[-1] < 1e-12

@@ -8,7 +8,10 @@ EXAMPLE = {"attitude": (0.8, 0.4, -0.4, 0.2)}
 
 
 def satellite(
-    inertia: tuple[float, float, float] = (0.9, 0.8, 0.6), wheel: float = 0.004, torque: float = 0.05, drag: float = 1e-4
+    inertia: tuple[float, float, float] = (0.9, 0.8, 0.6),
+    wheel: float = 0.004,
+    torque: float = 0.05,
+    drag: float = 1e-4,
 ) -> System:
     """A body with principal moments of ``inertia`` [kg m²] and a wheel on each axis, driven by up to ``torque`` [N m].
 

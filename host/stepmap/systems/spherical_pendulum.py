@@ -10,7 +10,7 @@ EXAMPLE = {"pivot": (0.9, 0.3, 0.3, 0.1), "x": 0.05}
 def spherical_pendulum(
     mass: float = 0.5, length: float = 0.6, radius: float = 0.08, gravity: float = 9.81, damping: float = 0.002
 ) -> System:
-    """A sphere on a massless rod; the base at (x, y) is what a robot moves, a camera sees the sphere and a flag on it."""
+    """A sphere on a massless rod; a robot moves the base at (x, y), a camera sees the sphere and a flag on it."""
     b = Builder("spherical_pendulum")
     m = b.parameter("mass", mass, unit="kg")
     rod = b.parameter("length", length, unit="m")
