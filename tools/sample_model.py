@@ -3,7 +3,7 @@
     python tools/sample_model.py        after a change of the generator or of what the runtime expects of it
 
 One folder a runtime unit and variant: ``full`` has every kind of size, ``free`` has neither constraints nor kinematic
-coordinates nor forces, ``relaxed`` has a gap; ``_curvature`` adds second derivatives.
+coordinates nor forces, ``relaxed`` has a gap, ``balls`` turn freely; ``_curvature`` adds second derivatives.
 """
 
 from __future__ import annotations
@@ -52,6 +52,19 @@ def gaps() -> sm.System:
     return b.build()
 
 
+def balls() -> sm.System:
+    """A free body on a wire of a kinematic length, with a ball on it."""
+    b = sm.Builder("balls")
+    length = b.coordinate("length", kinematic=True, start=1.0)
+    body = b.world.free("body")
+    b.mass(body, 1.0, inertia=(1.0, 1.0, 1.0))
+    arm = body.tz(0.5).ball("arm")
+    b.mass(arm, 1.0, inertia=(1.0, 1.0, 1.0))
+    b.drive(arm, [b.input(f"torque_{axis}") for axis in "xyz"])
+    b.distance(arm, b.world, length)
+    return b.build()
+
+
 def headers() -> dict[str, str]:
     """Text of every header by its path."""
     out = {}
@@ -62,6 +75,10 @@ def headers() -> dict[str, str]:
             for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND), *own):
                 path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
                 out[path] = write_sources(recipe, order)["model.h"]
+    for name, system in (("balls", balls()), ("ball", sm.systems.get("satellite"))):
+        recipe = recipe_of(sm.VariationalStep(system, 0.1))
+        for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):
+            out[f"midpoint/{name}{suffix}/model.h"] = write_sources(recipe, order)["model.h"]
     events, relaxed = recipe_of(EventStep(gaps(), 0.1)), recipe_of(RelaxedStep(full(slack=True), 0.1))
     for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):
         out[f"events/full{suffix}/model.h"] = write_sources(events, order)["model.h"]

@@ -69,6 +69,7 @@ SUBJECTS = (
     Subject("double_pendulum", reference=(16.6, 2.6, 5.9)),
     Subject("cart_pendulum"),
     Subject("marionette", reference=(2096.0, 874.0, 26942.0)),
+    Subject("marionette_balls"),
     Subject("pendulum_chain", {"n": 5}, (66.6, 15.0, 61.0)),
     Subject("pendulum_chain", {"n": 10}),
     Subject("pendulum_chain", {"n": 20}, (2438.0, 665.0, 15224.0)),

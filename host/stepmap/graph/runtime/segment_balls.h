@@ -315,13 +315,13 @@ static int differentiate(workspace *s, const arguments *a) {
       add_hat(s->D + at * NWP + at, NWP, 0.5, g);
     }
     for (int c = 0; c < NC; c++) {
-      double *row = s->D + (ND + c) * NWP;
+      double *line = s->D + (ND + c) * NWP;
       for (int k = 0; k < NK; k++) {
-        row[W_NEXT + k] = -s->Dh2[c * NQ + ND + k];
+        line[W_NEXT + k] = -s->Dh2[c * NQ + ND + k];
       }
       for (int n = 0; n < NB; n++) {
         for (int i = 0; i < 3; i++) {
-          row[BALL_T[n] + i] = -s->Dw[(c * NB + n) * 3 + i];
+          line[BALL_T[n] + i] = -s->Dw[(c * NB + n) * 3 + i];
         }
       }
     }

@@ -207,51 +207,51 @@ static void add_weights(const workspace *s, double dt, int n, const weights *w, 
   ball_rows(s, dt, n, s->Wq, s->Wv, pushed1, pushed2);
   ball_rows(s, dt, n, s->Lvq, s->Lvv, moved1, moved2);
   for (int i = 0; i < 3; i++) {
-    double *row = rows + i * NY;
-    combine(row, NA, by_alpha + 3 * i, 1, pushed1, NA);
-    combine(row, NA, by_beta + i, 3, moved1, NA);
-    combine(row + NA, NA, by_alpha + 3 * i, 1, pushed2, NA);
-    combine(row + NA, NA, by_beta + i, 3, moved2, NA);
-    combine(row + 2 * NA, NU, by_alpha + 3 * i, 1, s->Fu + at * NU, NU);
+    double *line = rows + i * NY;
+    combine(line, NA, by_alpha + 3 * i, 1, pushed1, NA);
+    combine(line, NA, by_beta + i, 3, moved1, NA);
+    combine(line + NA, NA, by_alpha + 3 * i, 1, pushed2, NA);
+    combine(line + NA, NA, by_beta + i, 3, moved2, NA);
+    combine(line + 2 * NA, NU, by_alpha + 3 * i, 1, s->Fu + at * NU, NU);
     for (int j = 0; j < NY; j++) {
-      V[(NA + at + i) * NY + j] += row[j];
-      V[j * NY + NA + at + i] += row[j];
+      V[(NA + at + i) * NY + j] += line[j];
+      V[j * NY + NA + at + i] += line[j];
     }
   }
   add_momentum_bend(b, w->ep + at, w->mg + at, s->Lv + at, V + (NA + at) * NY + NA + at, NY);
 }
 
-/* V in its places: first ends and forces are direct variables, second ends unknowns or next kinematic values. */
+/* A row of V where its columns belong: first ends and forces are direct variables, kinematic second ends next values. */
+static void place_row(double *to, const double *from) {
+  static const int active[NA] = ACTIVE;
+  for (int j = 0; j < NA; j++) {
+    to[active[j]] += from[j];
+  }
+  for (int j = ND; j < NA; j++) {
+    to[W_NEXT + active[j] - ND] += from[NA + j];
+  }
+  for (int j = 0; j < NU; j++) {
+    to[W_U + j] += from[2 * NA + j];
+  }
+}
+
 static void place(workspace *s, const double *V) {
   static const int active[NA] = ACTIVE;
   for (int i = 0; i < NA; i++) {
-    const double *first = V + i * NY, *second = V + (NA + i) * NY;
-    double *here = s->C + active[i] * NWP;
-    double *next = i < ND ? s->Z + i * NWP : s->C + (W_NEXT + active[i] - ND) * NWP;
-    for (int j = 0; j < NA; j++) {
-      here[active[j]] += first[j];
-      next[active[j]] += second[j];
-    }
-    for (int j = 0; j < ND && i < ND; j++) {
+    place_row(s->C + active[i] * NWP, V + i * NY);
+  }
+  for (int i = 0; i < ND; i++) {
+    const double *second = V + (NA + i) * NY;
+    place_row(s->Z + i * NWP, second);
+    for (int j = 0; j < ND; j++) {
       s->H22[i * ND + j] += second[NA + j];
     }
-    for (int j = ND; j < NA; j++) {
-      here[W_NEXT + active[j] - ND] += first[NA + j];
-      next[W_NEXT + active[j] - ND] += second[NA + j];
-    }
-    for (int j = 0; j < NU; j++) {
-      here[W_U + j] += first[2 * NA + j];
-      next[W_U + j] += second[2 * NA + j];
-      s->C[(W_U + j) * NWP + active[i]] += first[2 * NA + j];
-      if (i >= ND) {
-        s->C[(W_U + j) * NWP + W_NEXT + active[i] - ND] += second[2 * NA + j];
-      }
-    }
+  }
+  for (int i = ND; i < NA; i++) {
+    place_row(s->C + (W_NEXT + active[i] - ND) * NWP, V + (NA + i) * NY);
   }
   for (int i = 0; i < NU; i++) {
-    for (int j = 0; j < NU; j++) {
-      s->C[(W_U + i) * NWP + W_U + j] += V[(2 * NA + i) * NY + 2 * NA + j];
-    }
+    place_row(s->C + (W_U + i) * NWP, V + (2 * NA + i) * NY);
   }
 }
 
@@ -288,6 +288,17 @@ static void bend_energies(workspace *s, const arguments *a, const weights *w, co
 #if NC > 0
 enum { WIDE = NQ + 3 * NB }; /* turns of qb2 by z and next kinematic values, and by turns of qb1 */
 
+static void add_next(double *to, const double *from) {
+  for (int k = 0; k < NK; k++) {
+    to[W_NEXT + k] += from[ND + k];
+  }
+  for (int n = 0; n < NB; n++) {
+    for (int j = 0; j < 3; j++) {
+      to[BALL_T[n] + j] += from[NQ + 3 * n + j];
+    }
+  }
+}
+
 /* mu_h . h at qb2, whose turns follow from those of qb1 and from t. */
 static void bend_next(workspace *s) {
   double right[NQ * WIDE], full[WIDE * WIDE];
@@ -309,22 +320,18 @@ static void bend_next(workspace *s) {
       combine(full + (NQ + 3 * n + i) * WIDE, WIDE, s->balls[n].I + 3 * i, 1, rows, WIDE);
     }
   }
-  for (int i = 0; i < WIDE; i++) {
-    const double *from = full + i * WIDE;
-    double *to = i < ND ? s->Z + i * NWP : s->C + (W_NEXT + i - ND) * NWP;
-    if (i >= NQ) {
-      to = s->C + (BALL_T[(i - NQ) / 3] + (i - NQ) % 3) * NWP;
+  for (int i = 0; i < ND; i++) {
+    add_next(s->Z + i * NWP, full + i * WIDE);
+    for (int j = 0; j < ND; j++) {
+      s->H22[i * ND + j] += full[i * WIDE + j];
     }
-    for (int j = 0; j < ND && i < ND; j++) {
-      s->H22[i * ND + j] += from[j];
-    }
-    for (int k = 0; k < NK; k++) {
-      to[W_NEXT + k] += from[ND + k];
-    }
-    for (int n = 0; n < NB; n++) {
-      for (int j = 0; j < 3; j++) {
-        to[BALL_T[n] + j] += from[NQ + 3 * n + j];
-      }
+  }
+  for (int k = 0; k < NK; k++) {
+    add_next(s->C + (W_NEXT + k) * NWP, full + (ND + k) * WIDE);
+  }
+  for (int n = 0; n < NB; n++) {
+    for (int i = 0; i < 3; i++) {
+      add_next(s->C + (BALL_T[n] + i) * NWP, full + (NQ + 3 * n + i) * WIDE);
     }
   }
 }
@@ -386,6 +393,8 @@ static void assemble_balls(workspace *s, const arguments *a, const double *eta, 
   sm_con3(here, here_out, s->scratch);
   bend_next(s);
   bend_here(s, &w);
+#else
+  (void)sm_con3;
 #endif
 }
 
