@@ -129,7 +129,7 @@ def work(subject: Subject, *, calls: bool) -> dict[str, float]:
     start = time.perf_counter()
     step = sm.discretize(sm.systems.get(subject.system, **subject.arguments), DT)
     x = step.rest(pose(subject, step.system))
-    step.curvature(x, hold(step, x), np.ones(step.nx))  # builds the second library
+    step.curvature(x, hold(step, x), np.ones(step.ndx))  # builds the second library
     build = (time.perf_counter() - start) * 1e6
     return {**(time_calls(step, motion(step, x)) if calls else {}), "build": build}
 
@@ -157,7 +157,7 @@ def motion(step: sm.VariationalStep, start: Array) -> sm.Trajectory:
 def time_calls(step: sm.VariationalStep, path: sm.Trajectory) -> dict[str, float]:
     """CPU time [us] of each kind of call."""
     some = [(path.x[k], path.u[k]) for k in range(STEPS // 4, STEPS, STEPS // 30)]
-    z = np.linspace(-1.0, 1.0, step.nx)
+    z = np.linspace(-1.0, 1.0, step.ndx)
     rounds: dict[str, tuple[int, Callable[[], object]]] = {
         "step": (len(some), lambda: [step.step(x, u) for x, u in some]),
         "linearize": (len(some), lambda: [step.linearize(x, u) for x, u in some]),
