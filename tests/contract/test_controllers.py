@@ -16,8 +16,15 @@ from tests.sil.controllers import TRAP, compare, holding, library, random_fields
 LARGEST = 6  # dynamic coordinates
 TICKS = 20
 STRINGS = ["planar_arm_string", "suspended_mass_string"]  # of those with gaps; others bounce, stick or are many
+
+
+def _apart(name: str) -> bool:
+    """Gaps are chosen below; random states of what turns freely are no unit quaternions."""
+    return bool(cataloged(name).gap_names or cataloged(name).balls)
+
+
 SMALL = [
-    *(n for n in systems.names() if len(cataloged(n).dynamic) <= LARGEST and not cataloged(n).gap_names),
+    *(n for n in systems.names() if len(cataloged(n).dynamic) <= LARGEST and not _apart(n)),
     *STRINGS,
 ]
 

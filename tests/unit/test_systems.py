@@ -22,7 +22,7 @@ def test_names_are_the_files() -> None:
 def test_every_system_says_what_it_is_and_has_a_pose_to_start_from(name: str) -> None:
     assert sm.systems.maker(name).__doc__
     system = sm.systems.get(name)
-    known = {c.name for c in system.coordinates}
+    known = {c.name for c in system.coordinates} | {ball.name for ball in system.balls}
     assert set(sm.systems.example(name)) <= known
     system.require_on_constraints(system.configuration({}))
 
