@@ -53,9 +53,11 @@ def replay(
     _, made = firmware(recorded.job, generated, Choices(board.value, key_file), place)
     with working("replaying"), blaming(file):
         found = replaying.replay(recorded, without_hardware(board.value, made.program), secret)
-    reference = {True: "the same", False: "NOT the same", None: "not comparable: telemetry is missing"}[
-        found.reference_equal
-    ]
+    reference = {
+        True: "the same",
+        False: "NOT the same",
+        None: "not comparable: floating point, or telemetry is missing",
+    }[found.reference_equal]
     rows = [
         ("recorded", f"{recorded.closed.board}, {recorded.closed.mode}, {found.ticks} ticks"),
         (f"on {board.value}", f"{found.equal} of {found.compared} ticks the same, bit for bit"),

@@ -50,7 +50,9 @@ def introduction(summary: Mapping[str, Any]) -> str:
 
 def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The summary for people."""
-    exact = {True: "yes", False: "NO", None: "not comparable: telemetry is missing"}[summary["bit_exact_with_host"]]
+    exact = {True: "yes", False: "NO", None: "not comparable: floating point, or telemetry is missing"}[
+        summary["bit_exact_with_host"]
+    ]
     planned = summary.get("planned_ticks")
     ticks = f"{summary['ticks']}{f' of {planned}' if planned and planned != summary['ticks'] else ''} ticks"
     # A board that measures with its own encoders waits for no frame.
