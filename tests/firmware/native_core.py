@@ -26,7 +26,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "firmware" / "core"
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
-TRAP = ["-O1", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]  # at -O2 test_loop.py and test_upload.py take a tenth more
+# At -O2 test_loop.py and test_upload.py together take a tenth more.
+TRAP = ["-O1", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
 COUNT = ["-O0", "--coverage"]  # without traps: they are branches too
 FOLDER = "STEPMAP_COVERAGE"  # environment: where libraries count their branches
 
