@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 import stepmap as sm
 from tests import turning
@@ -229,3 +230,32 @@ def test_ball_pendulum_is_brought_to_its_goal() -> None:
     np.testing.assert_allclose(np.linalg.norm(found.trajectory.x[:, :4], axis=1), 1.0, atol=1e-14)
     # |Dg| is quadratic in the distance from the optimum, whose square a Newton step leaves: the fourth power of it.
     assert slopes[-1] < 1e-3 * slopes[-2] < 1e-5 * slopes[-3] or slopes[-1] < 1e-12
+
+
+def test_filter_on_a_ball_is_consistent() -> None:
+    """NEES of 200 runs: the sum over the runs has a χ² distribution with 200 · 6 degrees, at every step."""
+    runs, steps, rng = 200, 40, np.random.default_rng(8)
+    b = sm.Builder("watched")
+    pivot = b.world.ball("pivot")
+    b.mass(pivot.tz(-0.4, name="bob"), 0.6, inertia=(0.02, 0.02, 0.02))
+    b.gravity((0, 0, -9.81))
+    b.marker(b.frame("bob"))
+    b.marker(pivot.tx(0.2, name="flag"))
+    step = sm.discretize(b.build(), 1 / 30)
+    start, process = np.repeat([0.05, 0.01], 3), np.repeat([1e-3, 1e-3], 3)
+    first = step.from_velocity({"pivot": (0.8, 0.6, 0, 0)}, {"pivot": (0.5, 1.0, 2.0)}, instant=True)
+    ekf = sm.ExtendedKalmanFilter(step, np.diag(process**2), 0.003**2 * np.eye(6))
+    belief = ekf.start(np.tile(first, (runs, 1)), np.diag(start**2))
+    x = step.layout.retract(belief.x, start * rng.normal(size=(runs, 6)))
+    low, high = chi2.ppf([0.025, 0.975], 6 * runs)
+    inside = 0
+    for _ in range(steps):
+        x = step.layout.retract(step.step_many(x, np.zeros((runs, 0))).x, process * rng.normal(size=(runs, 6)))
+        belief = ekf.predict(belief, np.zeros(0))
+        z = step.system.readings(step.layout.pose(x)) + 0.003 * rng.normal(size=(runs, 6))
+        belief, _ = ekf.update(belief, z)
+        off = step.layout.difference(belief.x, x)
+        total = np.einsum("ki,kij,kj->", off, np.linalg.inv(belief.P), off)
+        inside += low <= total <= high
+    # 95 % of steps on average; errors of a run are correlated over a few steps, so 80 % are beyond three deviations.
+    assert inside >= 0.8 * steps
