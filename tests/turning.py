@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from scipy.integrate import solve_ivp
 
 import stepmap as sm
@@ -97,3 +98,27 @@ def top_truth(time: float, start: np.ndarray, omega: np.ndarray) -> np.ndarray:
         return np.concatenate([turning(q, w), (np.cross([0, 0, ARM], down) - np.cross(w, inertia * w)) / inertia])
 
     return solved(rate, np.concatenate([start, omega]), time)[:4]
+
+
+def arm_truth(time: float, poses: tuple[np.ndarray, float, np.ndarray], rates: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Shoulder, elbow and wrist of ``arm`` after some time under held moments: pinocchio's dynamics."""
+    pin = pytest.importorskip("pinocchio")
+    model, at = pin.Model(), 0
+    links = (
+        (pin.JointModelSpherical(), 0.0, 1.0, -0.15, (0.01, 0.012, 0.003)),
+        (pin.JointModelRY(), -0.3, 0.6, -0.12, (0.006, 0.005, 0.002)),
+        (pin.JointModelSpherical(), -0.25, 0.3, -0.05, (0.002, 0.001, 0.0015)),
+    )
+    for i, (joint, height, mass, centre, moments) in enumerate(links):
+        at = model.addJoint(at, joint, pin.SE3(np.eye(3), np.array([0, 0, height])), f"joint{i}")
+        body = pin.Inertia(mass, np.array([0, 0, centre]), np.diag(moments))
+        model.appendBodyToJoint(at, body, pin.SE3.Identity())
+    model.gravity.linear = np.array([0, 0, -GRAVITY])
+    data = model.createData()
+
+    def rate(t: float, y: np.ndarray) -> np.ndarray:
+        first, elbow, last, v = y[:4], y[4], y[5:9], y[9:]
+        q = np.concatenate([first[[1, 2, 3, 0]], [elbow], last[[1, 2, 3, 0]]])
+        return np.concatenate([turning(first, v[:3]), v[3:4], turning(last, v[4:]), pin.aba(model, data, q, v, u)])
+
+    return solved(rate, np.concatenate([poses[0], [poses[1]], poses[2], rates]), time)[:9]

@@ -259,3 +259,19 @@ def test_filter_on_a_ball_is_consistent() -> None:
         inside += low <= total <= high
     # 95 % of steps on average; errors of a run are correlated over a few steps, so 80 % are beyond three deviations.
     assert inside >= 0.8 * steps
+
+
+@pytest.mark.parametrize("pushed", [False, True], ids=["free", "forced"])
+@pytest.mark.parametrize("rotation", ROTATIONS)
+def test_arm_is_of_second_order(rotation: str, pushed: bool) -> None:
+    """Ball, hinge, ball against pinocchio."""
+    time, rates = 0.5, np.array([0.5, 0.8, -0.4, 1.0, -0.6, 0.3, 0.9])
+    u = np.array([0.3, -0.2, 0.1, 0.4, 0.02, -0.03, 0.01]) * pushed
+    poses = turning.START, 0.7, turning.START[[1, 0, 3, 2]]
+    truth, errors = turning.arm_truth(time, poses, rates, u), []
+    for n in (200, 400, 800):
+        step = sm.discretize(turning.arm(), time / n, rotation=rotation)
+        q = np.concatenate([poses[0], [poses[1]], poses[2]])
+        end = step.rollout(step.from_velocity(q, rates, instant=True), np.tile(u, (n, 1))).x[-1][:9]
+        errors.append(float(np.linalg.norm(step.system.tangent.difference(truth, end))))
+    np.testing.assert_allclose(ratios(errors), 4.0, atol=0.3)
