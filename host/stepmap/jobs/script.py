@@ -82,9 +82,6 @@ def read(root: Table, name: str) -> ScriptJob:
         raise root.error(str(error), "acts") from None
     weights = read_weights(root.table("weights"), states, inputs)
     hard, soft = read_limits(root.table("limits"), system, states, inputs)
-    solver = root.table("solver")
-    solver.only(("max_iterations", "tolerance"))
-    usual = Solver()
     return ScriptJob(
         name=name,
         system=system,
@@ -99,10 +96,7 @@ def read(root: Table, name: str) -> ScriptJob:
         controller=read_controller(root.table("weights"), states, inputs),
         hard=hard,
         limits=soft,
-        solver=Solver(
-            max_iterations=solver.whole("max_iterations", usual.max_iterations),
-            tolerance=solver.number("tolerance", usual.tolerance),
-        ),
+        solver=_solver(root.table("solver")),
         noise=read_noise(root.table("noise"), states, channel_names(system)) if "noise" in root else None,
         root=root,
         files=files,
@@ -111,6 +105,15 @@ def read(root: Table, name: str) -> ScriptJob:
         at=acts.at,
         give=acts.give,
         blend=blend,
+    )
+
+
+def _solver(table: Table) -> Solver:
+    table.only(("max_iterations", "tolerance"))
+    usual = Solver()
+    return Solver(
+        max_iterations=table.whole("max_iterations", usual.max_iterations),
+        tolerance=table.number("tolerance", usual.tolerance),
     )
 
 
