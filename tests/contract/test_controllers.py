@@ -19,7 +19,7 @@ STRINGS = ["planar_arm_string", "suspended_mass_string"]  # of those with gaps; 
 
 
 def _apart(name: str) -> bool:
-    """Gaps are chosen below; random states of what turns freely are no unit quaternions."""
+    """Gaps are chosen below. Controllers of what turns freely fail these comparisons, for reasons not yet known."""
     return bool(cataloged(name).gap_names or cataloged(name).balls)
 
 

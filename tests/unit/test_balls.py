@@ -257,7 +257,7 @@ def test_filter_on_a_ball_is_consistent() -> None:
         off = step.layout.difference(belief.x, x)
         total = np.einsum("ki,kij,kj->", off, np.linalg.inv(belief.P), off)
         inside += low <= total <= high
-    # 95 % of steps on average; errors of a run are correlated over a few steps, so 80 % are beyond three deviations.
+    # 95 % of steps on average; errors of a run are correlated over steps, so fewer are asked of one seed.
     assert inside >= 0.8 * steps
 
 
