@@ -10,7 +10,7 @@
 #define SM_SEGMENT_BALLS_H
 
 /* g (ND) := dt/2 (1 + sign t^) g */
-static void share(const workspace *s, double dt, double sign, double *g) {
+static void momentum_share(const workspace *s, double dt, double sign, double *g) {
   for (int i = 0; i < ND; i++) {
     g[i] *= 0.5 * dt;
   }
@@ -43,7 +43,7 @@ static void residual(workspace *s, const arguments *a) {
     pushed[i] = s->Lq[i] + s->F[i];
   }
   memcpy(moved, s->Lv, sizeof moved);
-  share(s, a->dt, 1.0, pushed);
+  momentum_share(s, a->dt, 1.0, pushed);
   carry_momentum(s, 1.0, moved);
   for (int i = 0; i < ND; i++) {
     s->G[i] = p[i] + pushed[i] - moved[i] - impulse(s, i);
@@ -278,7 +278,7 @@ static void differentiate_rows(workspace *s, const arguments *a) {
       for (int i = 0; i < ND; i++) {
         by_input[i] = s->Fu[i * NU + j];
       }
-      share(s, a->dt, side, by_input);
+      momentum_share(s, a->dt, side, by_input);
       for (int i = 0; i < ND; i++) {
         if (side > 0) {
           s->D[i * NWP + W_U + j] -= by_input[i];

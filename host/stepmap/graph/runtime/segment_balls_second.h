@@ -38,8 +38,8 @@ static void weigh(const workspace *s, double dt, const double *eta, const double
   memcpy(right, w->ep, sizeof right);
   memcpy(begin, w->mg, sizeof begin);
   memcpy(end, w->ep, sizeof end);
-  share(s, dt, -1.0, left);
-  share(s, dt, 1.0, right);
+  momentum_share(s, dt, -1.0, left);
+  momentum_share(s, dt, 1.0, right);
   carry_momentum(s, -1.0, begin);
   carry_momentum(s, 1.0, end);
   for (int i = 0; i < ND; i++) {
