@@ -24,7 +24,7 @@ def close(ours: np.ndarray, theirs: np.ndarray) -> None:
 def test_derivatives_along_a_trajectory_are_those_of_its_points(catalog: Case) -> None:
     for step, x, u in catalog.points:
         path = path_of(step, x, u)
-        Z = np.random.default_rng(3).normal(size=(STEPS, step.nx))
+        Z = np.random.default_rng(3).normal(size=(STEPS, step.ndx))
         A, B = step.linearize_along(path)
         after, A_many, B_many = step.linearize_many(path.x[:-1], path.u)
         bend = step.curvature_along(path, Z)
@@ -51,23 +51,23 @@ def test_derivatives_along_what_is_no_trajectory(catalog: Case) -> None:
 def test_following_without_gains_is_the_rollout(catalog: Case) -> None:
     for step, x, u in catalog.points:
         path = path_of(step, x, u)
-        followed = step.follow(x, path, np.zeros((STEPS, step.nu, step.nx)))
+        followed = step.follow(x, path, np.zeros((STEPS, step.nu, step.ndx)))
         np.testing.assert_array_equal(followed.x, path.x)
         np.testing.assert_array_equal(followed.u, path.u)
         np.testing.assert_array_equal(followed.multipliers, path.multipliers)
 
 
 def test_following_feeds_the_deviation_back(catalog: Case) -> None:
-    """u = ū − K (x − x̄), step by step."""
+    """u = ū − K difference(x̄, x), step by step."""
     for step, x, u in catalog.points:
         path = path_of(step, x, u)
         rng = np.random.default_rng(5)
-        K = 1e-4 * rng.normal(size=(STEPS, step.nu, step.nx))
-        state = x + 1e-3 * rng.normal(size=step.nx)
+        K = 1e-4 * rng.normal(size=(STEPS, step.nu, step.ndx))
+        state = step.layout.retract(x, 1e-3 * rng.normal(size=step.ndx))
         followed = step.follow(state, path, K)
         np.testing.assert_array_equal(followed.x[0], state)
         for k in range(STEPS):
-            control = path.u[k] - K[k] @ (state - path.x[k])
+            control = path.u[k] - K[k] @ step.layout.difference(path.x[k], state)
             close(followed.u[k], control)
             state = step.step(state, control).x
             close(followed.x[k + 1], state)

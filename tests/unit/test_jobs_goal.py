@@ -142,7 +142,7 @@ def test_weights_of_the_controller_are_those_of_the_gains_alone(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('theta = "pi"', "theta = 2", "goal: no forces"),
+        ('theta = "pi"', "theta = 2", "goal: no inputs hold"),
         ('theta = "pi"', "", "goal: name at least one coordinate"),
         ('theta = "pi"', "phi = 1", "goal.phi: no coordinate is called 'phi'"),
         (
@@ -156,7 +156,7 @@ def test_weights_of_the_controller_are_those_of_the_gains_alone(tmp_path: Path) 
 )
 def test_goals_that_mean_nothing_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
     text = GOAL.replace(old, new)
-    if "no forces" in said:
+    if "no inputs hold" in said:
         text = text.replace('"pendulum"', '"cart_pendulum"').replace("torque = { low = -2, high = 2 }", "")
     with pytest.raises(sm.JobError) as caught:
         load(tmp_path, text).solve()

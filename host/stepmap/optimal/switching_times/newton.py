@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError
@@ -95,6 +94,8 @@ def direction(gradient: Array, hessian: Array, intervals: Array) -> Array:
     least = (KEPT - 1.0) * intervals
     if (C @ free >= least).all():
         return np.asarray(free)
+    from scipy.optimize import nnls  # takes longer to load than most commands take
+
     back = vectors / np.sqrt(sizes)  # p = free + back y, |y|² = what the model loses
     G, b = C @ back, least - C @ free
     E = np.vstack([G.T, b])
