@@ -64,7 +64,7 @@ def test_sensitivities_are_those_of_the_equations(moving: tuple[MechanicalStep, 
     rng = np.random.default_rng(3)
     z, m = rng.normal(size=step.ndx), rng.normal(size=step.nc)
     par, n, other = step.parameter_values, step.ndx, step.evaluated()
-    at, H = step.sensitivity(x, u), step.second_sensitivity(x, u, z, m)
+    at, H = step.length_sensitivity(x, u), step.second_sensitivity(x, u, z, m)
     _, after, forces, Y, M = other.sensitivity(par, DT, x, u)
     for ours, theirs in (
         (at.x, after), (at.multipliers, forces), (at.A, Y[:, :n]), (at.B, Y[:, n:-1]), (at.T, Y[:, -1]),
@@ -91,7 +91,7 @@ def test_derivatives_in_the_length_are_those_of_differences(
         assert path.multipliers is not None
         return np.concatenate([step.layout.difference(at.x, path.x[1]), path.multipliers[0]])
 
-    at = step.sensitivity(x, u)
+    at = step.length_sensitivity(x, u)
     slope = difference(ends, np.array([DT]), spacing)[:, 0]
     exact = np.concatenate([at.T, at.multipliers_t])
     assert relative(slope, exact) < 1e-8
@@ -101,7 +101,7 @@ def test_derivatives_in_the_length_are_those_of_differences(
     z, m = rng.normal(size=step.ndx), rng.normal(size=step.nc)
 
     def slopes(dt: np.ndarray) -> np.ndarray:
-        there = step.sensitivity(x, u, dt=float(dt[0]))
+        there = step.length_sensitivity(x, u, dt=float(dt[0]))
         parts = zip((there.A, there.B, there.T[:, None]), (there.multipliers_x, there.multipliers_u), strict=False)
         rows = [z @ state + m @ force for state, force in parts]
         return np.concatenate([*rows, [z @ there.T + m @ there.multipliers_t]])
@@ -109,6 +109,39 @@ def test_derivatives_in_the_length_are_those_of_differences(
     bend = step.second_sensitivity(x, u, z, m)
     numeric = difference(slopes, np.array([DT]), spacing)[:, 0]
     assert relative(numeric, np.concatenate([bend.xt, bend.ut, [bend.tt]])) < 1e-7
+
+
+def test_derivatives_by_parameters_are_exact(moving: tuple[MechanicalStep, np.ndarray, np.ndarray]) -> None:
+    """Against differences of the map, and against the evaluator; A and B are those of ``linearize``."""
+    step, x, u = moving
+    par, count = step.parameter_values, len(step.system.parameters)
+    at, plain = step.sensitivity(x, u), step.linearize(x, u)
+    assert at.T.shape == (step.ndx, count)
+    for ours, theirs in zip(at[:3], plain, strict=True):
+        assert relative(ours, theirs) < 5e-11
+    if not count:
+        return
+
+    def after(values: np.ndarray) -> np.ndarray:
+        info, there, _ = step.kernel.step(np.concatenate([values, par[count:]]), DT, x, u)
+        assert not info.status
+        return step.layout.difference(at.x, there)
+
+    # The error of differences has the sixth power of their spacing, and rounding divided by it: light mechanisms need
+    # the narrower one, large ones the wider.
+    size = np.maximum(np.abs(par[:count]), 0.1)
+    assert min(relative(at.T, difference(after, par[:count], h * size)) for h in (3e-4, 1e-3)) < 1e-9
+    _, _, _, _, twin = step.evaluated().tilted(par, DT, x, u)
+    assert relative(at.T, twin[:, :count]) < 5e-11
+    many = step.sensitivity_many(np.tile(x, (3, 1)), np.tile(u, (3, 1)))
+    for all_of_them, one in zip(many, at, strict=True):
+        np.testing.assert_array_equal(all_of_them[2], one)
+
+
+def test_steps_with_events_say_that_they_have_no_derivatives_by_parameters() -> None:
+    subject = case("wall_pendulum")
+    with pytest.raises(sm.ModelError, match="relaxed"):
+        kinds.make("events", subject.system, DT).sensitivity(subject.x, subject.u)
 
 
 def test_many_starts_are_single_ones_bit_for_bit(moving: tuple[MechanicalStep, np.ndarray, np.ndarray]) -> None:
@@ -142,7 +175,8 @@ def test_threads_change_no_bit(
     found = []
     for count in (1, 3):
         monkeypatch.setattr(shares, "threads", lambda count=count: count)
-        found.append([*step.linearize_along(path), *step.curvature_along(path, Z), *step.sensitivity_along(path)])
+        exact = step.length_sensitivity_along(path)
+        found.append([*step.linearize_along(path), *step.curvature_along(path, Z), *exact])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 

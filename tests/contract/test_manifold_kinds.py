@@ -39,7 +39,7 @@ def test_the_map_is_that_of_its_angle(step: CompiledPointer) -> None:
 
 def test_derivatives_are_those_of_differences(step: CompiledPointer) -> None:
     assert sm.check_derivatives(step, X, U, [1.3]).worst < 1e-9
-    at, bend = step.sensitivity(X, U), step.second_sensitivity(X, U, [1.3])
+    at, bend = step.length_sensitivity(X, U), step.second_sensitivity(X, U, [1.3])
     w, h = np.array([2.9, 1.3, step.dt]), np.array([1e-3, 1e-3, 1e-4])
 
     def slope(y: np.ndarray) -> np.ndarray:

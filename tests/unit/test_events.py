@@ -208,7 +208,7 @@ def test_derivatives_by_the_length_of_the_step_and_of_forces(swung: tuple[sm.Ste
     assert len(strong) >= 4
     for k in strong[:6]:
         x, u = trajectory.x[k], trajectory.u[k]
-        frozen, exact, bend = step.frozen(x, u), step.sensitivity(x, u), step.second_sensitivity(x, u, z, m)
+        frozen, exact, bend = step.frozen(x, u), step.length_sensitivity(x, u), step.second_sensitivity(x, u, z, m)
 
         def moved(y: np.ndarray, frozen: Any = frozen, x: np.ndarray = x, u: np.ndarray = u) -> np.ndarray:
             found = frozen.step(x + y[:n], u + y[n:-1], DT + y[-1])

@@ -23,16 +23,25 @@ UNIT_LINES = 4000  # generated lines a C file
 
 
 class Order(Enum):
-    """How much a library offers: first derivatives, contracted second ones, or those in dt and of the forces, too."""
+    """How much a library offers.
+
+    First derivatives, contracted second ones, those in dt and of the forces, too, or first ones by the parameters.
+    """
 
     FIRST = "first"
     SECOND = "second"
     EXTENDED = "extended"
+    PARAMETERS = "parameters"
 
     @property
     def defines(self) -> dict[str, object]:
         """What tells the runtime."""
-        flags = {Order.FIRST: (), Order.SECOND: ("SM_CURVATURE",), Order.EXTENDED: ("SM_CURVATURE", "SM_EXTENDED")}
+        flags = {
+            Order.FIRST: (),
+            Order.SECOND: ("SM_CURVATURE",),
+            Order.EXTENDED: ("SM_CURVATURE", "SM_EXTENDED"),
+            Order.PARAMETERS: ("SM_PARAMETERS",),
+        }
         return dict.fromkeys(flags[self], 1)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.steps.protocol import Sensitivity
+from stepmap.steps.protocol import LengthSensitivity
 
 
 class Blocks:
     """Sums xx, xu and uu over N steps; None where nothing was added, one matrix where it is the same at all steps."""
 
-    def __init__(self, steps: int, ndx: int, nu: int, change: Sensitivity | None) -> None:
+    def __init__(self, steps: int, ndx: int, nu: int, change: LengthSensitivity | None) -> None:
         self.steps, self.ndx, self.nu = steps, ndx, nu
         self.change = change  # how constraint forces depend on states and inputs
         self.xx: Array | None = None

@@ -14,7 +14,7 @@ from stepmap.optimal.blocks import Blocks
 from stepmap.optimal.objective import Bend, Expansion, Weights
 from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, Term, forces_count
 from stepmap.steps.pointwise import as_step_map
-from stepmap.steps.protocol import Sensitivity, StepMap, Trajectory
+from stepmap.steps.protocol import LengthSensitivity, StepMap, Trajectory
 
 
 class Cost:
@@ -104,7 +104,7 @@ class Cost:
             if any(len(part.at) and part.at.max() >= size for part in each.running):
                 raise ModelError(f"terms: {type(term).__name__} depends on constraint forces; give it forces = True")
 
-    def _bend(self, expanded: list[Expanded], n: int, change: Sensitivity | None) -> Bend:
+    def _bend(self, expanded: list[Expanded], n: int, change: LengthSensitivity | None) -> Bend:
         """What the positive parts leave out, apart from the curvature of forces."""
         ndx, nu = self.step.ndx, self.step.nu
         running, end = Blocks(n, ndx, nu, change), Blocks(1, ndx, 0, None)
@@ -116,8 +116,8 @@ class Cost:
         last = None if end.xx is None else end.xx.reshape(-1, ndx, ndx)[0]
         return Bend(running.xx, running.xu, running.uu, last)
 
-    def _sensitivity(self, trajectory: Trajectory) -> Sensitivity:
-        found: Sensitivity = self.step.sensitivity_along(trajectory)  # type: ignore[attr-defined]
+    def _sensitivity(self, trajectory: Trajectory) -> LengthSensitivity:
+        found: LengthSensitivity = self.step.length_sensitivity_along(trajectory)  # type: ignore[attr-defined]
         return found
 
     def _fits(self, trajectory: Trajectory) -> None:

@@ -9,6 +9,7 @@ from stepmap.steps.pointwise import PointwiseStep
 from stepmap.steps.protocol import (
     Curvature,
     Event,
+    LengthSensitivity,
     Linearization,
     SecondSensitivity,
     Sensitivity,
@@ -24,6 +25,7 @@ __all__ = [
     "Event",
     "InputLimits",
     "Layout",
+    "LengthSensitivity",
     "Linearization",
     "PointwiseStep",
     "SecondSensitivity",

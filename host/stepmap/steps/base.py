@@ -21,10 +21,10 @@ from stepmap.steps.lengths import lengths_of, times
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import (
     Curvature,
+    LengthSensitivity,
     Linearization,
     Rollouts,
     SecondSensitivity,
-    Sensitivity,
     StepResult,
     Steps,
     Trajectory,
@@ -116,7 +116,7 @@ class KernelStep:
         self._require(info, x, u)
         return Curvature(xx, xu, uu)
 
-    def sensitivity(self, x: ArrayLike, u: ArrayLike, dt: float | None = None) -> Sensitivity:
+    def length_sensitivity(self, x: ArrayLike, u: ArrayLike, dt: float | None = None) -> LengthSensitivity:
         """The next state and the constraint forces with their derivatives in x, u and the length of the step."""
         x, u = self._point(x, u)
         lengths = self._lengths_of(dt, 1)
@@ -124,7 +124,7 @@ class KernelStep:
         self._require(info, x, u)
         n = self.ndx
         Y, M = Y[0], M[0]
-        return Sensitivity(after[0], forces[0], Y[:, :n], Y[:, n:-1], Y[:, -1], M[:, :n], M[:, n:-1], M[:, -1])
+        return LengthSensitivity(after[0], forces[0], Y[:, :n], Y[:, n:-1], Y[:, -1], M[:, :n], M[:, n:-1], M[:, -1])
 
     def second_sensitivity(
         self, x: ArrayLike, u: ArrayLike, z: ArrayLike, m: ArrayLike | None = None, dt: float | None = None
@@ -177,9 +177,7 @@ class KernelStep:
 
     def linearize_many(self, X: ArrayLike, U: ArrayLike) -> tuple[Array, Array, Array]:
         """Next states (n, nx), A (n, ndx, ndx) and B (n, ndx, nu) at n unrelated points, in one compiled call."""
-        X, U = rows(X, self.nx, "X"), rows(U, self.nu, "U")
-        if X.ndim != 2 or U.ndim != 2 or len(X) != len(U):
-            raise ShapeError(f"X, U: expected one row per point in both, got shapes {X.shape} and {U.shape}")
+        X, U = self._points(X, U)
         info, after, A, B = self.kernel.linearize_all(self.parameter_values, self._lengths_of(None, 1), X, U, None)
         self._require_all(info, X, U, "point {}: ")
         return after, A, B
@@ -246,15 +244,16 @@ class KernelStep:
         self._require_all(info, X, U, "step {} of the trajectory: ")
         return Curvature(xx, xu, uu)
 
-    def sensitivity_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> Sensitivity:
-        """``sensitivity`` at the points of a trajectory; all arrays have one row per step."""
+    def length_sensitivity_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> LengthSensitivity:
+        """``length_sensitivity`` at the points of a trajectory; all arrays have one row per step."""
         self._fits(trajectory)
         X, U = trajectory.x[:-1], trajectory.u
         lengths = self._lengths_of(dt, len(U))
         info, after, forces, Y, M = self.kernel.sensitivity_all(self.parameter_values, lengths, X, U, None)
         self._require_all(info, X, U, "step {} of the trajectory: ")
         n = self.ndx
-        return Sensitivity(after, forces, Y[..., :n], Y[..., n:-1], Y[..., -1], M[..., :n], M[..., n:-1], M[..., -1])
+        parts = (Y[..., :n], Y[..., n:-1], Y[..., -1], M[..., :n], M[..., n:-1], M[..., -1])
+        return LengthSensitivity(after, forces, *parts)
 
     def second_sensitivity_along(
         self, trajectory: Trajectory, Z: ArrayLike, M: ArrayLike | None = None, dt: ArrayLike | None = None
@@ -270,6 +269,12 @@ class KernelStep:
         return SecondSensitivity.of(H, self.ndx)
 
     # checks -----------------------------------------------------------------------------------------------------
+
+    def _points(self, X: ArrayLike, U: ArrayLike) -> tuple[Array, Array]:
+        X, U = rows(X, self.nx, "X"), rows(U, self.nu, "U")
+        if X.ndim != 2 or U.ndim != 2 or len(X) != len(U):
+            raise ShapeError(f"X, U: expected one row per point in both, got shapes {X.shape} and {U.shape}")
+        return X, U
 
     def _points_of(self, trajectory: Trajectory, Z: ArrayLike) -> tuple[Array, Array, Array]:
         self._fits(trajectory)

@@ -115,14 +115,14 @@ class EulerStep(MechanicalStep):
 
     def dynamics(self, x: ArrayLike, u: ArrayLike) -> Rate:
         """dx/dt in the tangent space: q̈ and multipliers from q̄, its velocity, forces and rhö."""
-        at = self.sensitivity(x, u)  # of x + dt rate, in dt
+        at = self.length_sensitivity(x, u)  # of x + dt rate, in dt
         nv = self.system.tangent.nv
         rate = np.concatenate([vector(x, self.nx, "x")[-nv:], at.T[nv:]])  # on balls, T is of the chart at the end
         return Rate(rate, at.multipliers)
 
     def linearize_dynamics(self, x: ArrayLike, u: ArrayLike) -> RateLinearization:
         """dx/dt with its exact derivatives."""
-        at, nv = self.sensitivity(x, u, dt=1.0), self.system.tangent.nv
+        at, nv = self.length_sensitivity(x, u, dt=1.0), self.system.tangent.nv
         A, velocity = at.A - np.eye(self.ndx), vector(x, self.nx, "x")[-nv:]
         A[:nv] = np.eye(nv, self.ndx, nv)
         for _, i in self.system.tangent.balls:  # a turn δ of the axes that ω is given in: dδ/dt = −ω × δ + …

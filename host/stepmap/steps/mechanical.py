@@ -13,7 +13,9 @@ from stepmap.errors import ModelError
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
 from stepmap.steps.base import KernelStep
+from stepmap.steps.kernels.info import Info
 from stepmap.steps.layout import MechanicalLayout
+from stepmap.steps.protocol import Sensitivity
 
 
 class MechanicalStep(KernelStep):
@@ -53,6 +55,33 @@ class MechanicalStep(KernelStep):
     @cached_property
     def parameter_values(self) -> Array:
         return self.system.parameter_values
+
+    # by parameters ----------------------------------------------------------------------------------------------
+
+    def sensitivity(self, x: ArrayLike, u: ArrayLike) -> Sensitivity:
+        """The next state with A, B and its exact derivatives T (ndx, parameters) by the parameters of the system."""
+        x, u = self._point(x, u)
+        info, after, A, B, T = self._by_parameters(self.parameter_values, self._own_length, x[None], u[None], None)
+        self._require(info, x, u)
+        return Sensitivity(after[0], A[0], B[0], T[0])
+
+    def sensitivity_many(self, X: ArrayLike, U: ArrayLike) -> Sensitivity:
+        """``sensitivity`` at n unrelated points, in one compiled call; all arrays have one row per point."""
+        X, U = self._points(X, U)
+        info, after, A, B, T = self._by_parameters(self.parameter_values, self._own_length, X, U, None)
+        self._require_all(info, X, U, "point {}: ")
+        return Sensitivity(after, A, B, T)
+
+    def _by_parameters(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array, Array]:
+        """Next states, A, B and T (n, ndx, parameters) at n points, with values ``par`` of the kernel's parameters."""
+        n, count = len(U), len(self.system.parameters)
+        if not count:
+            info, after, A, B = self.kernel.linearize_all(par, dt, X, U, guess)
+            return info, after, A, B, np.zeros((n, self.ndx, 0))
+        info, after, A, B, T = self.kernel.parameters_all(par, dt, X, U, guess)
+        return info, after, A, B, np.ascontiguousarray(T[..., :count])
 
     def _check_lengths(self, U: Array) -> None:
         """Raises where the next length of a string is not positive; its square alone would hide the sign."""

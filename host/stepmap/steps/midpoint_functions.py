@@ -12,6 +12,7 @@ forces of constraints have derivatives of their own:
     con2    Hessian of  m·h  in q̄
     pull1, pull2   Jacobian of pull, and the Hessian of  m·pull,  in q̄
     con3    J = D(D_q h · d)  and the Hessian of  m·(D_q h · d)  in q̄
+    slope, conslope   derivatives by the parameters: of L_q, L_v, F at the midpoint; of h(q̄2) and D_q h(q̄1)ᵀ m
 
 Outputs are row-major dense arrays whose structural zeros are never written. Derivatives by q̄ are those in its chart,
 which is q̄ itself, and for balls a turn about the child's axes.
@@ -128,6 +129,23 @@ class ModelFunctions:
         hessian = symmetric(e.centered(ca.hessian(ca.dot(e.charted.pull, m), e.chart)[0]))
         return GraphFunction("pull2", (e.q, e.parameters, m), (("Hpull", hessian),))
 
+    @cached_property
+    def slope(self) -> GraphFunction:
+        lq, lv = self._gradient
+        parts = (("Lqt", lq), ("Lvt", lv), ("Ft", self.e.force))
+        slopes = tuple((name, ca.jacobian(part, self.e.parameters)) for name, part in parts)
+        return GraphFunction("slope", self._arguments, slopes)
+
+    @cached_property
+    def conslope(self) -> GraphFunction:
+        e = self.e
+        q2, m = ca.SX.sym("q2", e.q.numel()), ca.SX.sym("m", e.residual.numel())
+        jacobian = e.centered(ca.jacobian(e.charted.residual, e.chart[: self.nd]))
+        there = ca.substitute(e.residual, e.q, q2)
+        slopes = (("ht", there), ("Jt", jacobian.T @ m))
+        outputs = tuple((name, ca.jacobian(part, e.parameters)) for name, part in slopes)
+        return GraphFunction("conslope", (e.q, q2, m, e.parameters), outputs)
+
     @property
     def model(self) -> ca.Function:
         e = self.e
@@ -138,6 +156,8 @@ class ModelFunctions:
         first = (self.first, self.second, self.con, self.con2, self.pull)
         if order is Order.FIRST:
             return first
+        if order is Order.PARAMETERS:
+            return (*first, self.slope, self.conslope)
         second = (*first, self.third, self.con3)
         return second if order is Order.SECOND else (*second, self.pull1, self.pull2)
 

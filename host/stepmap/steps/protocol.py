@@ -57,6 +57,15 @@ class Curvature(NamedTuple):
 
 
 class Sensitivity(NamedTuple):
+    """Next state with A, B and T = ∂x_next/∂θ (ndx, parameters), one column per parameter of the model."""
+
+    x: Array
+    A: Array
+    B: Array
+    T: Array
+
+
+class LengthSensitivity(NamedTuple):
     """Next state and constraint forces with all their first derivatives, those in the length dt of the step too."""
 
     x: Array  # (nx)

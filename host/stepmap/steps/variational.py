@@ -122,6 +122,7 @@ class VariationalStep(MechanicalStep):
         forces = len(self.system.inputs)
         active = self.functions.active
         sizes = {"ND": self.nd, "NK": self.nk, "NU": forces, "NC": self.nc, "NA": len(active)}
+        sizes["NP"] = len(self.system.parameters)
         listed = "{" + ", ".join(map(str, active)) + "}"
         recipe = Recipe("midpoint.c", self.functions, {**sizes, "ACTIVE": listed, "FORCES_LEFT": self.left})
         dimensions = self.nx, self.ndx, self.nu, self.nc

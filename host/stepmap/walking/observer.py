@@ -70,7 +70,7 @@ class Observer:
             self.belief = self._filter.predict(self.belief, u)
             return
         step = self.cycle.maps[0]
-        at = step.sensitivity(self.belief.x, u, dt=max(landed, 1e-9))
+        at = step.length_sensitivity(self.belief.x, u, dt=max(landed, 1e-9))
         jumped = self._jump(at.x, self.cycle.system.parameter_values)
         P = self._filter.spread(jumped.slope @ at.A, self.belief.P)
         self.belief = self._held(Belief(jumped.x, P))

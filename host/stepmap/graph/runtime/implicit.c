@@ -4,7 +4,8 @@
  *   NX stored numbers and NDX tangent dimensions of the state, NV inputs, NZ unknowns, NC constraint forces,
  *   DECISIVE unknowns whose relative change ends Newton's method, LINEAR where one turn of it is enough, DAMPED where its
  *   steps are shortened, NPAR parameters, SMOOTHING the one that rounds off what bends sharply, or -1, SM_SCRATCH,
- * and the generated functions sm_start, sm_newton, sm_output, sm_slopes, sm_difference and, with SM_CURVATURE, sm_bends.
+ * and the generated functions sm_start, sm_newton, sm_output, sm_slopes, sm_difference, with SM_CURVATURE sm_bends, and
+ * with SM_PARAMETERS sm_tilts.
  * Derivatives are in the tangent space; w = (dx, u, dt). */
 #include "linalg.h"
 #include "model.h"
@@ -15,6 +16,8 @@
 #define NS (NDX + NV + 1)
 #define NSP SM_PADDED(NS)
 #define NH (NS + NZ)
+#define NP NPAR
+#define NPP SM_PADDED(NPAR)
 
 #define SM_EXPORT __attribute__((visibility("default")))
 
@@ -30,12 +33,18 @@ typedef struct {
 #ifdef SM_CURVATURE
   double H[NH * NH];
 #endif
+#ifdef SM_PARAMETERS
+  double Gt[AT_LEAST_ONE(NZ * NPAR)], Yt[NDX * NPAR];
+#endif
   double scratch[AT_LEAST_ONE(SM_SCRATCH)];
   /* what follows is the runtime's own */
   double z[AT_LEAST_ONE(NZ)], matrix[AT_LEAST_ONE(NZ * NZ)], inverse[AT_LEAST_ONE(NZ)];
   int pivot[AT_LEAST_ONE(NZ)];
   double D[AT_LEAST_ONE(NZ) * NSP];               /* dz/dw */
   double Y[NDX * NSP], M[AT_LEAST_ONE(NC) * NSP]; /* dx2/dw, dm/dw */
+#ifdef SM_PARAMETERS
+  double Dt[AT_LEAST_ONE(NZ) * NPP]; /* dz by the parameters */
+#endif
 #ifdef SM_CURVATURE
   double C[NS * NSP], Z[AT_LEAST_ONE(NZ) * NSP], Hzz[AT_LEAST_ONE(NZ * NZ)];
 #endif
@@ -271,6 +280,39 @@ SM_EXPORT int sm_sensitivity(void *work, const double *par, double dt, const dou
   }
   return status;
 }
+
+#ifdef SM_PARAMETERS
+/* The step with A, B and T = dx2/d(parameters) (NDX x NPAR). */
+SM_EXPORT int sm_parameters(void *work, const double *par, double dt, const double *x, const double *u,
+                            const double *guess, double *x2, double *A, double *B, double *T, double *info) {
+  workspace *s = work;
+  const double *const in[] = {x, u, s->z, &dt, par};
+  double *const out[] = {s->Gt, s->Yt};
+  const int status = sm_linearize(work, par, dt, x, u, guess, x2, A, B, info);
+  if (status != SM_OK) {
+    return status;
+  }
+  sm_tilts(in, out, s->scratch);
+  memset(s->Dt, 0, sizeof s->Dt);
+  for (int i = 0; i < NZ; i++) {
+    for (int j = 0; j < NPAR; j++) {
+      s->Dt[i * NPP + j] = -s->Gt[i * NPAR + j];
+    }
+  }
+  if (NZ > 0) {
+    sm_lu_solve_many(s->matrix, s->pivot, s->inverse, s->Dt, NZ, NPP);
+  }
+  memcpy(T, s->Yt, sizeof s->Yt);
+  for (int i = 0; i < NDX; i++) {
+    for (int k = 0; k < NZ; k++) {
+      for (int j = 0; j < NPAR; j++) {
+        T[i * NPAR + j] += s->Yz[i * NZ + k] * s->Dt[k * NPP + j];
+      }
+    }
+  }
+  return SM_OK;
+}
+#endif
 
 #ifdef SM_CURVATURE
 /* The Hessian of eta . Y + nu . m + mu . G in (w, z), with the multipliers mu that make it stationary in z. */

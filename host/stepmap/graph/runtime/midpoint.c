@@ -144,4 +144,20 @@ SM_EXPORT int sm_second_sensitivity(void *work, const double *par, double dt, co
 }
 #endif
 
+#ifdef SM_PARAMETERS
+#include "segment_parameters.h"
+
+/* The step with A, B and T = dx2/d(parameters) (NDX x NP). */
+SM_EXPORT int sm_parameters(void *work, const double *par, double dt, const double *x, const double *u,
+                            const double *guess, double *x2, double *A, double *B, double *T, double *info) {
+  workspace *s = work;
+  const arguments a = {par, x, u, dt};
+  const int status = sm_linearize(work, par, dt, x, u, guess, x2, A, B, info);
+  if (status == SM_OK) {
+    differentiate_parameters(s, &a, T);
+  }
+  return status;
+}
+#endif
+
 #include "trajectory.h"

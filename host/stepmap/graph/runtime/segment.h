@@ -4,7 +4,8 @@
  *   ND dynamic, NK kinematic coordinates, NU forces, NC constraints, NP parameters,
  *   NA coordinates that L or F depend on (the dynamic ones first; ACTIVE lists them), SM_SCRATCH,
  * and the generated functions sm_first, sm_second, sm_con, sm_con2, sm_pull, with SM_CURVATURE sm_third, sm_con3, and
- * with SM_EXTENDED, which adds derivatives in the length and those of the multipliers, sm_pull1, sm_pull2.
+ * with SM_EXTENDED, which adds derivatives in the length and those of the multipliers, sm_pull1, sm_pull2; with
+ * SM_PARAMETERS sm_slope and sm_conslope (segment_parameters.h).
  *
  * State x = [q, rho, p, v], input u = [forces, rho_next]. Unknowns z = [q2, lam], direct variables w = [x without v, u, dt].
  *   G_q = p + D1 Ld(qb1, qb2) + a dt F - D_q h(qb1)^T lam,   G_h = h(qb2),   p2 = D2 Ld(qb1, qb2) + (1 - a) dt F
@@ -47,6 +48,7 @@
 #define NWP SM_PADDED(NW)
 #define LEFT ((double)FORCES_LEFT)
 #define NY (2 * NA + NU) /* arguments of the contracted third derivative */
+#define NPP SM_PADDED(NP)
 
 /* columns of w */
 #define W_RHO ND
@@ -86,6 +88,9 @@ typedef struct {
 #ifdef SM_GAPS
   double Dspeed[NC * NQ], Hspeed[NQ * NQ];
 #endif
+#ifdef SM_PARAMETERS
+  double Lqt[ND * NP], Lvt[ND * NP], Ft[ND * NP], ht[AT_LEAST_ONE(NC * NP)], Jt[ND * NP];
+#endif
   double scratch[AT_LEAST_ONE(SM_SCRATCH)];
   /* what follows is the runtime's own */
   double q1[NQS], q2[NQS], qm[NQS], vm[NQ], lam[AT_LEAST_ONE(NC)];
@@ -104,6 +109,9 @@ typedef struct {
   double D[NZ * NWP]; /* dz/dw */
   double P[ND * NWP]; /* dp2/dw */
   double E[ND * NZ];  /* dp2/dz at fixed w */
+#ifdef SM_PARAMETERS
+  double Dt[NZ * NPP], Pt[ND * NPP]; /* dz and dp2 by the parameters */
+#endif
 #ifdef SM_CURVATURE
   double Z[NZ * NWP], H22[ND * ND];
   double C[NW * NWP]; /* the result is its symmetric part */

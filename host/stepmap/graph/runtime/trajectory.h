@@ -132,6 +132,24 @@ SM_EXPORT int sm_curvature_all(void *work, const double *par, const double *dt, 
 }
 #endif
 
+#ifdef SM_PARAMETERS
+/* Derivatives by state, input and parameters at n points. */
+SM_EXPORT int sm_parameters_all(void *work, const double *par, const double *dt, int each, int n, const double *X,
+                                const double *U, const double *guess, double *X2, double *A, double *B, double *T,
+                                double *info) {
+  for (int k = 0; k < n; k++) {
+    const int status = sm_parameters(work, par, dt[k * each], row(X, k, NX), row(U, k, NV),
+                                     guess ? row(guess, k, NX) : NULL, row_out(X2, k, NX), row_out(A, k * NDX, NDX),
+                                     row_out(B, k * NDX, NV), row_out(T, k * NDX, NP), info);
+    if (status != SM_OK) {
+      info[2] = k;
+      return status;
+    }
+  }
+  return SM_OK;
+}
+#endif
+
 #ifdef SM_SENSITIVITY
 /* All first derivatives at n points. */
 SM_EXPORT int sm_sensitivity_all(void *work, const double *par, const double *dt, int each, int n, const double *X,

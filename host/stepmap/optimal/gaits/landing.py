@@ -46,7 +46,7 @@ class Landing:
         step, system, n = self.step, self.step.system, self.step.nd
         alpha = step.dt if near is None else near
         for _ in range(TURNS):
-            at = step.sensitivity(x, u, dt=alpha)
+            at = step.length_sensitivity(x, u, dt=alpha)
             pose = at.x[:n]
             slope = system.residuals_slope(pose)[self.row, :n]
             speed = float(slope @ at.T[:n])
@@ -66,7 +66,7 @@ class Landing:
 
     def _landed(self, x: Array, u: Array, alpha: float) -> Landed:
         n = self.step.nd
-        at = self.step.sensitivity(x, u, dt=alpha)
+        at = self.step.length_sensitivity(x, u, dt=alpha)
         slope = self.step.system.residuals_slope(at.x[:n])[self.row, :n]
         later = -1.0 / float(slope @ at.T[:n])
         A, B = (D + np.outer(at.T, later * slope @ D[:n]) for D in (at.A, at.B))

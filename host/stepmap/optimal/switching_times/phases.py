@@ -196,7 +196,7 @@ class Switching:
 
     def _slopes(self, run: _Run) -> _Slopes:
         n, nu, N = self.step.ndx, self.step.nu, run.trajectory.steps
-        found = self.step.sensitivity_along(run.trajectory, run.grid.h)
+        found = self.step.length_sensitivity_along(run.trajectory, run.grid.h)
         W = np.zeros((N, n + nu + 2, n + 2))
         W[:, :n, :n] = np.eye(n)
         W[:, n + nu :, n:] = np.eye(2)

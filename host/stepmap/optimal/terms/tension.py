@@ -44,7 +44,7 @@ class Tension:
         chosen = known if self.names is None else self.names
         if not chosen:
             raise ModelError("step: there is no constraint whose force could be limited")
-        if not hasattr(step, "sensitivity_along"):
+        if not hasattr(step, "length_sensitivity_along"):
             raise ModelError("step: this map does not tell how constraint forces change")
         return _Bound(self, np.array([known.index(name) for name in chosen]), step.ndx + step.nu)
 

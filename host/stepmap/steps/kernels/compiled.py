@@ -45,6 +45,9 @@ class Kernel(Protocol):
     def sensitivity_all(
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
     ) -> tuple[Info, Array, Array, Array, Array]: ...
+    def parameters_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array, Array]: ...
     def second_sensitivity_all(
         self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
     ) -> tuple[Info, Array]: ...
@@ -117,6 +120,10 @@ class CompiledKernel:
     @cached_property
     def extended(self) -> ctypes.CDLL:
         return _declare(library.load(self.recipe, Order.EXTENDED))
+
+    @cached_property
+    def parameters(self) -> ctypes.CDLL:
+        return _declare(library.load(self.recipe, Order.PARAMETERS))
 
     def _substitute(self, name: str) -> Kernel | None:
         """Stands in for a library that was never built where there is no compiler any more."""
@@ -238,6 +245,17 @@ class CompiledKernel:
         out = np.empty((n, self.nx)), np.empty((n, self.nc)), np.empty((n, self.ndx, ns)), np.empty((n, self.nc, ns))
         return self._points(self.sensitivities[0], "sm_sensitivity_all", par, dt, (X, U, guess), out), *out
 
+    def parameters_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array, Array]:
+        other = self._substitute("parameters")
+        if other is not None:
+            return other.parameters_all(par, dt, X, U, guess)
+        n, ndx = len(U), self.ndx
+        out = tuple(np.empty((n, *s)) for s in ((self.nx,), (ndx, ndx), (ndx, self.nu), (ndx, len(par))))
+        info = self._points("parameters", "sm_parameters_all", par, dt, (X, U, guess), out)
+        return info, out[0], out[1], out[2], out[3]
+
     def second_sensitivity_all(
         self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
     ) -> tuple[Info, Array]:
@@ -293,6 +311,7 @@ def _declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
         "sm_linearize_all": [*many, *[pointer] * 7],
         "sm_curvature_all": [*many, *[pointer] * 7],
         "sm_sensitivity_all": [*many, *[pointer] * 8],
+        "sm_parameters_all": [*many, *[pointer] * 8],
         "sm_second_sensitivity_all": [*many, *[pointer] * 6],
     }
     for name, arguments in signatures.items():

@@ -120,6 +120,14 @@ class Equations:
         return GraphFunction("slopes", self._point, tuple(outputs))
 
     @cached_property
+    def tilts(self) -> GraphFunction:
+        """(G, Y) by the parameters, at a solution."""
+        here = ca.SX.sym("here", self.nx)
+        Y = ca.jacobian(self.difference(here, self.after), self.parameters)
+        outputs = (("Gt", ca.jacobian(self.residual, self.parameters)), ("Yt", ca.substitute(Y, here, self.after)))
+        return GraphFunction("tilts", self._point, outputs)
+
+    @cached_property
     def bends(self) -> GraphFunction:
         """Hessian of eta · Y + nu · m + mu · G in (w, z), at a solution."""
         G, Y, m, at_zero = self._moved
@@ -144,7 +152,8 @@ class Equations:
     def of(self, order: Order) -> tuple[GraphFunction, ...]:
         """Those that a library of this order needs."""
         functions = (self.start, self.newton, self.output, self.slopes, self.change)
-        return functions if order is Order.FIRST else (*functions, self.bends)
+        more = {Order.FIRST: (), Order.PARAMETERS: (self.tilts,)}
+        return (*functions, *more.get(order, (self.bends,)))
 
     @property
     def sizes(self) -> dict[str, object]:

@@ -110,6 +110,18 @@ class ImplicitKernel(Loops):
         _, _, Y, M = self._slopes(par, dt, x, u, z)
         return info, after[:, 0], forces[:, 0] if self.nc else np.zeros(0), Y, M
 
+    def tilted(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array, Array, Array]:
+        n = self.layout.ndx
+        info, z = self._solve(par, dt, x, u)
+        if info.status != OK:
+            return info, x, np.zeros((n, n)), np.zeros((n, len(u))), np.zeros((n, len(par)))
+        after, _ = call(self.e.output, x, u, z, dt, par)
+        gz, _, yz, *_ = call(self.e.slopes, x, u, z, dt, par)
+        _, _, Y, _ = self._slopes(par, dt, x, u, z)
+        gt, yt = call(self.e.tilts, x, u, z, dt, par)
+        T = yt + yz @ np.linalg.solve(gz, -gt) if len(z) else yt
+        return info, after[:, 0], Y[:, :n], Y[:, n:-1], T
+
     def second_sensitivity(self, par: Array, dt: float, x: Array, u: Array, z: Array, m: Array) -> tuple[Info, Array]:
         ns = self.layout.ndx + len(u) + 1
         info, root = self._solve(par, dt, x, u)

@@ -11,7 +11,7 @@ from stepmap.steps.limits import InputBounds
 
 
 class Loops:
-    """What a kernel needs besides step, linearize, curvature, sensitivity and second_sensitivity of one point."""
+    """What a kernel needs besides what it has of one point: a step and its derivatives."""
 
     layout: Layout
     nc: int
@@ -26,6 +26,9 @@ class Loops:
         raise NotImplementedError
 
     def sensitivity(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array, Array, Array]:
+        raise NotImplementedError
+
+    def tilted(self, par: Array, dt: float, x: Array, u: Array) -> tuple[Info, Array, Array, Array, Array]:
         raise NotImplementedError
 
     def second_sensitivity(self, par: Array, dt: float, x: Array, u: Array, z: Array, m: Array) -> tuple[Info, Array]:
@@ -106,6 +109,20 @@ class Loops:
                 return info._replace(step=k), after, forces, Y, M
             after[k], forces[k], Y[k], M[k] = found
         return info, after, forces, Y, M
+
+    def parameters_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array, Array]:
+        n, ndx, nu = len(U), self.layout.ndx, U.shape[1]
+        after, A = np.empty(X.shape), np.empty((n, ndx, ndx))
+        B, T = np.empty((n, ndx, nu)), np.empty((n, ndx, len(par)))
+        info = Info(OK, 0, 0.0)
+        for k, length in enumerate(each(dt, n)):
+            info, *found = self.tilted(par, length, X[k], U[k])
+            if info.status != OK:
+                return info._replace(step=k), after, A, B, T
+            after[k], A[k], B[k], T[k] = found
+        return info, after, A, B, T
 
     def second_sensitivity_all(
         self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array

@@ -1,4 +1,4 @@
-"""The compiled kernel of a step with balls: midpoint.c with ball.h, and for derivatives in dt the equations."""
+"""The compiled kernel of a step with balls: midpoint.c with ball.h; in dt and by parameters the equations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BallKernel(CompiledKernel):
-    """A CompiledKernel whose sensitivities, in dt and of constraint forces, are those of another kernel."""
+    """A CompiledKernel whose sensitivities, in dt, by parameters and of constraint forces, are those of another."""
 
     def __init__(
         self,
@@ -37,6 +37,11 @@ class BallKernel(CompiledKernel):
     ) -> tuple[Info, Array, Array, Array, Array]:
         return self._other.sensitivity_all(par, dt, X, U, guess)
 
+    def parameters_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
+    ) -> tuple[Info, Array, Array, Array, Array]:
+        return self._other.parameters_all(par, dt, X, U, guess)
+
     def second_sensitivity_all(
         self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
     ) -> tuple[Info, Array]:
@@ -55,6 +60,7 @@ def ball_kernel(step: VariationalStep) -> BallKernel:
         "NU": len(step.system.inputs),
         "NC": step.nc,
         "NA": len(active),
+        "NP": len(step.system.parameters),
         "ACTIVE": _listed(active),
         "FORCES_LEFT": step.left,
         "SM_BALLS": 1,
