@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import stepmap as sm
-from tests.pages import ROOT
 
-helicopter = sm.systems.from_file(ROOT / "examples" / "flight" / "helicopter.py")
+helicopter = partial(sm.systems.get, "helicopter")
 
 MASS, INERTIA, MAST, BOOM = 5.0, np.array([0.2, 0.4, 0.45]), 0.3, 1.0
 INPUT = np.array([55.0, 1.2, 0.2, -0.3])  # lift, yaw, pitch, roll

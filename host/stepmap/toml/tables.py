@@ -124,6 +124,15 @@ class Table:
         given = self._kind(name, self.entries.get(name, list(default)), list)
         return tuple(self._number(value, "", name, i) for i, value in enumerate(given))
 
+    def rows(self, name: str, width: int) -> list[tuple[float, ...]]:
+        """A list of lists of ``width`` finite numbers, one at least."""
+        given = self._kind(name, self.entries[name], list)
+        if not given or not all(isinstance(row, list) and len(row) == width for row in given):
+            raise self.error(f"expected a list of lists of {width} numbers each", name)
+        return [
+            tuple(self._number(value, "", name, i, k) for k, value in enumerate(row)) for i, row in enumerate(given)
+        ]
+
     def whole(self, name: str, default: int | None = None) -> int:
         """A whole number."""
         if name not in self.entries and default is not None:

@@ -72,13 +72,17 @@ class DirectJob:
 
     def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> DirectSolution:
         """The best motion found, with steps of dt."""
-        task = self.task if guess is None else replace(self.task, guess=guess)
-        formulation = self._formulation if guess is None else Formulation(task)
-        found = DirectSolution(task, search(formulation, self._told(monitor)))
-        low, high = task.all_phases[0].range
+        found = self.search(monitor, guess)
+        low, high = self.task.all_phases[0].range
         if low == high or found.status.interrupted or not found.status.ok:
             return found
         return found.at_period(self.dt)
+
+    def search(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> DirectSolution:
+        """The best motion found, with the steps of the search where the time is found too."""
+        task = self.task if guess is None else replace(self.task, guess=guess)
+        formulation = self._formulation if guess is None else Formulation(task)
+        return DirectSolution(task, search(formulation, self._told(monitor)))
 
     def _told(self, monitor: Monitor | None) -> Any:
         """What tells a monitor of track jobs of iterations."""

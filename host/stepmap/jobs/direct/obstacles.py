@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from stepmap.errors import StepmapError
 from stepmap.geometry import Box, Capsule, HalfSpace, Heightmap, Mesh, Shape, Sphere
+from stepmap.jobs.direct import ground
 from stepmap.optimal.terms.clearance import Clearance
 from stepmap.toml.tables import Table
 
@@ -18,7 +17,7 @@ KINDS: dict[str, tuple[Callable[..., Shape], tuple[str, ...], tuple[str, ...]]] 
     "capsule": (Capsule, ("a", "b", "radius"), ()),
     "box": (Box, ("size",), ("center", "rotation", "rounding")),
     "half_space": (HalfSpace, ("point", "normal"), ()),
-    "heightmap": (Heightmap, ("file",), ("spacing",)),
+    "heightmap": (Heightmap, (), ("spacing",)),
     "mesh": (Mesh, ("file",), ("spacing",)),
 }
 
@@ -34,14 +33,20 @@ def read_clearances(root: Table, files: dict[str, bytes]) -> list[Clearance]:
 
 def _obstacle(table: Table, files: dict[str, bytes]) -> tuple[str, Shape]:
     table.need("kind", f"There are {', '.join(KINDS)}.")
-    make, needed, optional = KINDS[table.choice("kind", list(KINDS))]
-    table.only(("kind", "name", *needed, *optional))
+    kind = table.choice("kind", list(KINDS))
+    make, needed, optional = KINDS[kind]
+    table.only(("kind", "name", *needed, *optional, *(ground.KEYS if kind == "heightmap" else ())))
     for key in needed:
-        table.need(key, f"A {table.text('kind')} has it.")
+        table.need(key, f"A {kind} has it.")
     given = {key: _value(table, key) for key in (*needed, *optional) if key in table and key != "file"}
-    name = table.text("name") if "name" in table else f"{table.text('kind')} {table.path[-1]}"
+    name = table.text("name") if "name" in table else f"{kind} {table.path[-1]}"
+    first: tuple[Any, ...] = ()
+    if kind == "heightmap":
+        first = ground.read_ground(table, files)
+    elif kind == "mesh":
+        first = _mesh(table, files)
     try:
-        return name, make(*_from_file(table, files), **given) if "file" in table else make(**given)
+        return name, make(*first, **given)
     except StepmapError as error:
         raise table.error(str(error), hint=error.hint) from None
 
@@ -50,23 +55,15 @@ def _value(table: Table, key: str) -> Any:
     return table.numbers(key, ()) if isinstance(table.entries[key], list) else table.number(key)
 
 
-def _from_file(table: Table, files: dict[str, bytes]) -> tuple[Any, ...]:
-    """Arrays of a heightmap, an .npz with x, y and z; or the name of a mesh's file."""
+def _mesh(table: Table, files: dict[str, bytes]) -> tuple[Any, ...]:
+    """The name of a mesh's file."""
     name, content = table.content("file")
     files[name] = content
-    if table.text("kind") == "mesh":
-        return (name,)
-    import io
-
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return tuple(arrays[axis] for axis in "xyz")
-    except (OSError, ValueError, KeyError) as error:
-        raise table.error(f"expected an .npz with arrays x, y and z: {error}", "file") from None
+    return (name,)
 
 
 def _clearance(table: Table, named: dict[str, Shape]) -> Clearance:
-    table.only(("frame", "radius", "margin", "obstacles"))
+    table.only(("frame", "radius", "centers", "margin", "obstacles"))
     for key in ("frame", "radius"):
         table.need(key, "Give the frame, or two for a capsule between them, and the radius [m] of what moves.")
     frame: Any = table.entries["frame"]
@@ -79,9 +76,19 @@ def _clearance(table: Table, named: dict[str, Shape]) -> Clearance:
     try:
         return Clearance(
             tuple(frame) if isinstance(frame, list) else frame,
-            table.number("radius"),
+            _balls(table),
             [named[name] for name in wanted],
             table.number("margin", 0.0),
         )
     except StepmapError as error:
         raise table.error(str(error), hint=error.hint) from None
+
+
+def _balls(table: Table) -> Any:
+    """A radius, or balls of that radius around several places in the frame's axes."""
+    radius = table.number("radius")
+    if "centers" not in table:
+        return radius
+    if isinstance(table.entries["frame"], list):
+        raise table.error("a capsule between two frames has none; name one frame", "centers")
+    return [Sphere(center, radius) for center in table.rows("centers", 3)]

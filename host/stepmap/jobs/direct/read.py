@@ -9,8 +9,7 @@ from stepmap.errors import ModelError, ShapeError
 from stepmap.jobs.direct.job import DirectJob
 from stepmap.jobs.direct.obstacles import read_clearances
 from stepmap.jobs.parts import SHARED, WHOLE, read_system
-from stepmap.jobs.weights import Names, channel_names, input_names, read_noise, read_weights
-from stepmap.mechanics import System
+from stepmap.jobs.weights import channel_names, input_names, read_noise, read_weights, state_names
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.task import SOLVERS, Task
 from stepmap.toml.tables import Table
@@ -33,7 +32,7 @@ def read(root: Table, name: str) -> DirectJob:
     files: dict[str, bytes] = {}
     system = read_system(root.table("system"), files)
     dt, low, high = _time(root.table("time"))
-    states = tangent_names(system)
+    states = state_names(system)
     weights = read_weights(root.table("weights"), states, input_names(system)) if "weights" in root else None
     steps = _steps(root.table("solver"), dt, low, high)
     given = {
@@ -59,20 +58,6 @@ def read(root: Table, name: str) -> DirectJob:
         raise (root.table(table).error(said, hint=error.hint) if within else root.error(str(error))) from None
     noise = read_noise(root.table("noise"), states, channel_names(system)) if "noise" in root else None
     return DirectJob(name, task, dt, math.ceil(low / dt - WHOLE), noise, root, files)
-
-
-def tangent_names(system: System) -> Names:
-    """Of the tangent space of x = [q, rho, p, v], with these groups; of plain systems the states' own names."""
-    entries = [name for name, _ in system.tangent.entries]
-    q, rho = entries[: system.tangent.nd], entries[system.tangent.nd :]
-    parts = {"q": q, "rho": rho, "p": [f"p_{name}" for name in q], "v": [f"v_{name}" for name in rho]}
-    groups: dict[str, tuple[int, ...]] = {}
-    found: list[str] = []
-    for group, names in parts.items():
-        if names:
-            groups[group] = tuple(range(len(found), len(found) + len(names)))
-            found.extend(names)
-    return Names("state", tuple(found), groups)
 
 
 def _time(table: Table) -> tuple[float, float, float]:

@@ -91,6 +91,9 @@ def bounds_of(system: System, limits: Mapping[str, Limit]) -> Bounds:
     for i, c in enumerate(system.coordinates):
         own = Limit(_end(c.low, "", "low"), _end(c.high, "", "high"))
         q[:, i] = _within(limits.get(c.name, limits.get(f"{c.name}_next", own)), own)
+    for s, _ in tangent.balls:  # the norm keeps them within ±1; as bounds, these have no inside where w = 1
+        at = q[:, s : s + 4]
+        at[np.abs(at) >= 1.0] *= np.inf
     for i, (name, _) in enumerate(tangent.entries):
         speed, fastest = limits.get(f"v_{name}", Limit()), limits.get(name, limits.get(f"{name}_next", Limit())).rate
         v[:, i] = max(speed.low, -fastest), min(speed.high, fastest)

@@ -7,7 +7,9 @@ are left out, as there. The paper prints no numbers; the defaults are those of a
 
 from __future__ import annotations
 
-import stepmap as sm
+from stepmap.mechanics import Builder, System, cos, sin
+
+EXAMPLE = {"body": (0.0, 0.0, 2.0, 0.99, 0.1, 0.0, 0.1)}
 
 
 def helicopter(
@@ -18,10 +20,10 @@ def helicopter(
     gravity: float = 9.8,
     low: tuple[float, float, float] = (-100.0, -100.0, -100.0),
     high: tuple[float, float, float] = (100.0, 100.0, 100.0),
-) -> sm.System:
+) -> System:
     """The rotor is ``mast`` above the centre of mass, the tail rotor ``boom`` behind it; ``low`` and ``high`` bound the
     position [m]."""
-    b = sm.Builder("helicopter")
+    b = Builder("helicopter")
     m = b.parameter("mass", mass, unit="kg")
     g = b.parameter("gravity", gravity, unit="m/s²")
     lift = b.input("lift", unit="N", low=0.0, high=2.5 * mass * gravity)
@@ -31,9 +33,7 @@ def helicopter(
     body = b.world.free("body", low=low, high=high, speed=8.0)
     b.mass(body, m, inertia=inertia)
     rotor, tail = body.tz(mast, name="rotor"), body.tx(-boom, name="tail")
-    b.wrench(
-        rotor, force=(lift * sm.sin(pitch) * sm.cos(roll), -lift * sm.sin(roll), lift * sm.cos(pitch) * sm.cos(roll))
-    )
+    b.wrench(rotor, force=(lift * sin(pitch) * cos(roll), -lift * sin(roll), lift * cos(pitch) * cos(roll)))
     b.wrench(tail, force=(0.0, -yaw, 0.0))
     b.gravity((0.0, 0.0, -g))
     for frame in (body, rotor, tail):

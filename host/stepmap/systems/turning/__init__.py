@@ -1,0 +1,1 @@
+"""Systems that turn freely: bodies in flight and on ball joints."""
