@@ -65,6 +65,21 @@ def balls() -> sm.System:
     return b.build()
 
 
+def tumbling() -> sm.System:
+    """A free body on a string of a kinematic length, above a floor it sticks to, with a ball on it."""
+    b = sm.Builder("tumbling")
+    length = b.coordinate("length", kinematic=True, start=1.0)
+    body = b.world.free("body")
+    b.mass(body, 1.0, inertia=(1.0, 1.0, 1.0))
+    arm = body.tz(0.5).ball("arm")
+    b.mass(arm, 1.0, inertia=(1.0, 1.0, 1.0))
+    b.drive(arm, [b.input(f"torque_{axis}") for axis in "xyz"])
+    b.string(arm, b.world, length)
+    b.contact(body, b.world.tz(-2.0), friction=math.inf)
+    b.contact(arm.tx(0.1), b.world.tz(-1.5), restitution=0.5)
+    return b.build()
+
+
 def headers() -> dict[str, str]:
     """Text of every header by its path."""
     out = {}
@@ -83,6 +98,7 @@ def headers() -> dict[str, str]:
     for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):
         out[f"events/full{suffix}/model.h"] = write_sources(events, order)["model.h"]
         out[f"implicit/relaxed{suffix}/model.h"] = write_sources(relaxed, order)["model.h"]
+    out["events/balls/model.h"] = write_sources(recipe_of(EventStep(tumbling(), 0.1)), Order.FIRST)["model.h"]
     step = sm.VariationalStep(full(), 0.1)
     term = sm.Expression(["theta*torque + distance0*t", "sin(height)"]).on(step)
     assert isinstance(term, Squares)

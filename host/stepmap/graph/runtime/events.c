@@ -34,11 +34,11 @@ static int settle(chain *e, double time) {
   memcpy(shut, e->shut, sizeof shut);
   memcpy(kept, held, sizeof kept);
   weigh(e, s->rate);
-  if (jump_if_pushed(e, held, none, e->x + NQ, kept, rows, v, lam)) {
+  if (jump_if_pushed(e, held, none, e->x + NQS, kept, rows, v, lam)) {
     return SM_SINGULAR;
   }
   memcpy(wanted, e->kept, sizeof wanted);
-  memcpy(p, e->x + NQ, sizeof p);
+  memcpy(p, e->x + NQS, sizeof p);
   const int count = e->count, logged = e->logged;
   const int status = strike(e, time, rows);
   if (status != SM_OK) {
@@ -54,7 +54,7 @@ static int settle(chain *e, double time) {
     e->count = count;
     e->logged = logged;
     memcpy(e->shut, shut, sizeof shut);
-    memcpy(e->x + NQ, p, sizeof p);
+    memcpy(e->x + NQS, p, sizeof p);
     memcpy(e->kept, wanted, sizeof wanted);
   }
   return SM_OK;
@@ -144,12 +144,10 @@ static int advance(chain *e, progress *at, const double *x, double *multipliers)
   }
   stage *g = new_stage(e, 0, s->closed, at->time);
   g->event = hit;
-  g->length = length;
   g->share = share;
   g->node = at->node;
-  memcpy(g->lam, s->lam, sizeof g->lam);
   end_momentum(e, length, p2);
-  memcpy(g->q2, s->q2, sizeof g->q2);
+  keep_segment(s, g, length);
   for (int c = 0; c < NC; c++) {
     multipliers[c] += s->pull[c] * s->lam[c] / e->dt;
   }
@@ -161,8 +159,7 @@ static int advance(chain *e, progress *at, const double *x, double *multipliers)
   const int whole = hit < 0 && share == 1.0;
   at->time = whole ? at->node * e->dt : at->time + length;
   at->done = whole && at->node == 1.0;
-  memcpy(e->x, s->q2, NQ * sizeof(double));
-  memcpy(e->x + NQ, p2, sizeof p2);
+  move_on(e, p2);
   at->landed = 0;
   at->fresh = !near;
   if (near) {
@@ -191,7 +188,7 @@ static int solve_chain(chain *e, const double *par, double dt, const double *x, 
     return SM_NOT_FINITE;
   }
   for (int k = 0; k < NK; k++) {
-    s->rate[k] = (u[NU + k] - x[ND + k]) / dt;
+    s->rate[k] = (u[NU + k] - x[NQS - NK + k]) / dt;
   }
   for (int part = 1; !at.done;) {
     if (e->count >= MAX_STAGES - 4) {
@@ -238,7 +235,7 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
     }
     return status;
   }
-  memcpy(e->x + NQ + ND, e->s.rate, NK * sizeof(double));
+  memcpy(e->x + NQS + ND, e->s.rate, NK * sizeof(double));
   memcpy(x2, e->x, sizeof e->x);
   memcpy(multipliers, forces, sizeof forces);
   if (e->modes) {
@@ -257,7 +254,7 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
 #include "events_slopes.h"
 #define SM_SENSITIVITY
 #define SM_COMPARABLE same_events
-#ifdef SM_CURVATURE
+#ifdef SM_CURVATURE /* without balls: theirs are differences of first derivatives */
 #include "events_second.h"
 #define SM_SECOND_SENSITIVITY
 #endif

@@ -24,7 +24,10 @@ typedef struct {
   int rows[NC];         /* closed ones */
   double begin, length; /* time since the step's begin */
   double share, node;   /* where no event ends it: length = share (node dt - begin) */
-  double q1[NQ], p1[ND], q2[NQ], lam[NC];
+  double q1[NQS], p1[ND], q2[NQS], lam[NC];
+#ifdef SM_BALLS
+  double turns[NB][3]; /* t of balls */
+#endif
   double v1[ND], v2[ND], bounce[NC];  /* jump: velocities before and after it, restitutions */
   double eta_q[ND], eta_p[ND], eta_t; /* costates of its end */
 } stage;
@@ -181,13 +184,19 @@ static int segment(chain *e, double length, int at_node, int warm) {
   workspace *s = &e->s;
   const arguments a = {e->par, e->x, e->u, length};
   for (int k = 0; k < NK; k++) {
-    e->u[NU + k] = s->q2[ND + k] = at_node ? e->given[NU + k] : s->q1[ND + k] + length * s->rate[k];
+    const int at = NQS - NK + k;
+    e->u[NU + k] = s->q2[at] = at_node ? e->given[NU + k] : s->q1[at] + length * s->rate[k];
   }
   int status = SM_DIVERGED;
   for (int damped = 0; damped < 2 && status != SM_OK; damped++) {
     if (!warm || damped) {
-      memcpy(s->q2, s->q1, ND * sizeof(double));
+      memcpy(s->q2, s->q1, (NQS - NK) * sizeof(double));
       memset(s->lam, 0, sizeof s->lam);
+#ifdef SM_BALLS
+      for (int n = 0; n < NB; n++) {
+        memset(s->balls[n].t, 0, sizeof s->balls[n].t);
+      }
+#endif
     }
     status = newton(s, &a, INFINITY, damped, &e->iterations);
   }
@@ -204,9 +213,58 @@ static void end_momentum(chain *e, double length, double *p2) {
   workspace *s = &e->s;
   const arguments a = {e->par, e->x, e->u, length};
   evaluate_first(s, &a);
+#ifdef SM_BALLS
+  end_momenta(s, e->x + NQS, length, p2);
+#else
   for (int i = 0; i < ND; i++) {
     p2[i] = e->x[NQ + i] + length * (s->Lq[i] + s->F[i]) - impulse(s, i);
   }
+#endif
+}
+
+/* The segment that was solved, into its stage. */
+static void keep_segment(const workspace *s, stage *g, double length) {
+  g->length = length;
+  memcpy(g->q2, s->q2, sizeof g->q2);
+  memcpy(g->lam, s->lam, sizeof g->lam);
+#ifdef SM_BALLS
+  for (int n = 0; n < NB; n++) {
+    memcpy(g->turns[n], s->balls[n].t, sizeof g->turns[n]);
+  }
+#endif
+}
+
+/* The end of a stage's segment, as where to search from. */
+static void recall_segment(workspace *s, const stage *g) {
+  memcpy(s->closed, g->rows, sizeof s->closed);
+  memcpy(s->q2, g->q2, sizeof s->q2);
+  memcpy(s->lam, g->lam, sizeof s->lam);
+#ifdef SM_BALLS
+  for (int n = 0; n < NB; n++) {
+    memcpy(s->balls[n].t, g->turns[n], sizeof g->turns[n]);
+  }
+#endif
+}
+
+/* The chain's state goes to the end of the segment that was solved. */
+static void move_on(chain *e, const double *p2) {
+  memcpy(e->x, e->s.q2, NQS * sizeof(double));
+#ifdef SM_BALLS
+  make_unit(e->x);
+#endif
+  memcpy(e->x + NQS, p2, ND * sizeof(double));
+}
+
+/* Change of qb2 (dynamic) for a change of the unknowns, by turns about the child's axes where those are t of balls. */
+static void to_end(const workspace *s, const double *dz, double *dq) {
+  memcpy(dq, dz, ND * sizeof(double));
+#ifdef SM_BALLS
+  for (int n = 0; n < NB; n++) {
+    apply3(s->balls[n].N, dz + BALL_T[n], dq + BALL_T[n]);
+  }
+#else
+  (void)s;
+#endif
 }
 
 #endif

@@ -118,12 +118,27 @@ static int complementarity(chain *e, double length, int at_node) {
 /* -dz/d(length), the right-hand side, at the present point: kinematic coordinates move at their rate. */
 static void slope_of_length(const workspace *s, double length, double *slope) {
   static const int active[NA] = ACTIVE;
+#ifdef SM_BALLS
+  double push[ND];
   for (int i = 0; i < ND; i++) {
+    push[i] = s->Lq[i] + s->F[i];
+  }
+  momentum_share(s, 1.0, 1.0, push);
+#endif
+  for (int i = 0; i < ND; i++) {
+#ifdef SM_BALLS
+    double sum = push[i];
+#else
     double sum = 0.5 * s->Lq[i] + LEFT * s->F[i];
+#endif
     for (int j = 0; j < NA; j++) {
       const int k = i * NA + j, c = active[j];
+#ifdef SM_BALLS
+      const double by_q = s->Gq[k], by_v = s->Gv[k];
+#else
       const double by_q = 0.5 * length * s->Lqq[k] - s->Lvq[k] + LEFT * length * s->Fq[k];
       const double by_v = 0.5 * length * s->Lqv[k] - s->Lvv[k] + LEFT * length * s->Fv[k];
+#endif
       sum += c < ND ? -by_v * s->vm[c] / length : 0.5 * by_q * s->rate[c - ND];
     }
     slope[i] = -sum;
@@ -143,24 +158,26 @@ static int bordered(chain *e, int j, double high, double *length) {
   double at = *length;
   for (int turn = 0; turn < 12; turn++) {
     const arguments a = {e->par, e->x, e->u, at};
-    double dz[NZ], da[NZ], slope = 0.0;
+    double dz[NZ], da[NZ], by_z[ND], by_length[ND], slope = 0.0;
     e->iterations++;
     for (int k = 0; k < NK; k++) {
-      s->q2[ND + k] = s->q1[ND + k] + at * s->rate[k];
+      s->q2[NQS - NK + k] = s->q1[NQS - NK + k] + at * s->rate[k];
     }
     evaluate_second(s, &a);
     look_ahead(e);
-    if (factorize(s, at)) {
+    if (FACTORIZE(s, &a)) {
       return SM_SINGULAR;
     }
     residual(s, &a);
     correction(s, dz);
     slope_of_length(s, at, da);
     sm_lu_solve(s->matrix, s->pivot, s->inverse, da, NZ);
+    to_end(s, dz, by_z);
+    to_end(s, da, by_length);
     double gap = s->h[j];
     for (int i = 0; i < ND; i++) {
-      gap += s->Dh2[j * NQ + i] * dz[i];
-      slope += s->Dh2[j * NQ + i] * da[i];
+      gap += s->Dh2[j * NQ + i] * by_z[i];
+      slope += s->Dh2[j * NQ + i] * by_length[i];
     }
     for (int k = 0; k < NK; k++) {
       slope += s->Dh2[j * NQ + ND + k] * s->rate[k];
@@ -186,13 +203,32 @@ static int bordered(chain *e, int j, double high, double *length) {
   return SM_DIVERGED;
 }
 
+/* q2 on the chord from q1 to it. */
+static void shorten(workspace *s, double at, double high) {
+#ifdef SM_BALLS
+  static const int stored[NQ] = STORED_AT;
+  for (int i = 0; i < ND; i++) {
+    if (stored[i] >= 0) {
+      s->q2[stored[i]] = s->q1[stored[i]] + (s->q2[stored[i]] - s->q1[stored[i]]) * at / high;
+    }
+  }
+  for (int n = 0; n < NB; n++) {
+    for (int i = 0; i < 3; i++) {
+      s->balls[n].t[i] *= at / high;
+    }
+  }
+#else
+  for (int i = 0; i < ND; i++) {
+    s->q2[i] = s->q1[i] + (s->q2[i] - s->q1[i]) * at / high;
+  }
+#endif
+}
+
 /* The segment up to the root of h_j, which is below 0 at its begin and `beyond` > 0 at the length `high`. */
 static int locate(chain *e, int j, double high, double beyond, double *length) {
   workspace *s = &e->s;
   double at = high * s->h1[j] / (s->h1[j] - beyond);
-  for (int i = 0; i < ND; i++) {
-    s->q2[i] = s->q1[i] + (s->q2[i] - s->q1[i]) * at / high;
-  }
+  shorten(s, at, high);
   if (bordered(e, j, high, &at) == SM_OK && segment(e, at, 0, 1) == SM_OK) {
     look_ahead(e);
     if (fabs(s->h[j]) <= 1e-10 * s->pull[j]) {

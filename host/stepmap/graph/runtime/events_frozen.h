@@ -10,9 +10,7 @@ static int segment_again(chain *e, stage *g, double *multipliers) {
   workspace *s = &e->s;
   double length = g->length, p2[ND];
   int status = SM_OK;
-  memcpy(s->closed, g->rows, sizeof s->closed);
-  memcpy(s->q2, g->q2, ND * sizeof(double));
-  memcpy(s->lam, g->lam, sizeof s->lam);
+  recall_segment(s, g);
   if (g->event >= 0) {
     status = bordered(e, g->event, length + e->dt, &length);
   } else {
@@ -25,11 +23,8 @@ static int segment_again(chain *e, stage *g, double *multipliers) {
     return status;
   }
   end_momentum(e, length, p2);
-  g->length = length;
-  memcpy(g->q2, s->q2, sizeof g->q2);
-  memcpy(g->lam, s->lam, sizeof g->lam);
-  memcpy(e->x, s->q2, NQ * sizeof(double));
-  memcpy(e->x + NQ, p2, sizeof p2);
+  keep_segment(s, g, length);
+  move_on(e, p2);
   for (int c = 0; c < NC; c++) {
     multipliers[c] += s->pull[c] * s->lam[c] / e->dt;
   }
@@ -43,24 +38,25 @@ static int jump_again(chain *e, stage *g) {
   double speeds[NC] = {0};
   weigh(e, s->rate);
   if (bounces(g)) {
-    if (jump(s, s->rate, none, speeds, e->x + NQ, g->v1, g->lam)) {
+    if (jump(s, s->rate, none, speeds, e->x + NQS, g->v1, g->lam)) {
       return SM_SINGULAR;
     }
     for (int c = 0; c < NC; c++) {
       speeds[c] = -g->bounce[c] * speed_of(s, c, g->v1, s->rate);
     }
   }
-  if (jump(s, s->rate, g->rows, speeds, e->x + NQ, g->v2, g->lam)) {
+  if (jump(s, s->rate, g->rows, speeds, e->x + NQS, g->v2, g->lam)) {
     return SM_SINGULAR;
   }
   memcpy(g->q2, e->x, sizeof g->q2);
-  take_off(s, g->lam, e->x + NQ);
+  take_off(s, g->lam, e->x + NQS);
   return SM_OK;
 }
 
-/* x2 and Y = d(x2)/d(x, u, dt) at (x, u) over dt with the order of events of (x0, u0) over a length of dt0. */
+/* x2, Y = d(x2)/d(x, u, dt) and M = d(multipliers)/d(x, u, dt) at (x, u) over dt with the order of events of (x0, u0) over a length of dt0. */
 SM_EXPORT int sm_frozen(void *work, const double *par, double dt0, const double *x0, const double *u0, double dt,
-                        const double *x, const double *u, double *x2, double *multipliers, double *Y, double *info) {
+                        const double *x, const double *u, double *x2, double *multipliers, double *Y, double *M,
+                        double *info) {
   whole *w = work;
   chain *e = &w->e;
   double time = 0.0;
@@ -74,14 +70,14 @@ SM_EXPORT int sm_frozen(void *work, const double *par, double dt0, const double 
   memcpy(e->u, u, NU * sizeof(double));
   memset(multipliers, 0, NC * sizeof(double));
   for (int k = 0; k < NK; k++) {
-    e->s.rate[k] = (u[NU + k] - x[ND + k]) / dt;
+    e->s.rate[k] = (u[NU + k] - x[NQS - NK + k]) / dt;
   }
   for (int n = 0; n < e->count && status == SM_OK; n++) {
     stage *g = e->stages + n;
     begin_segment(e);
     g->begin = time;
     memcpy(g->q1, e->x, sizeof g->q1);
-    memcpy(g->p1, e->x + NQ, sizeof g->p1);
+    memcpy(g->p1, e->x + NQS, sizeof g->p1);
     status = g->jump ? jump_again(e, g) : segment_again(e, g, multipliers);
     time += g->jump ? 0.0 : g->length;
   }
@@ -89,9 +85,12 @@ SM_EXPORT int sm_frozen(void *work, const double *par, double dt0, const double 
     status = chain_slopes(e, &w->d);
   }
   if (status == SM_OK) {
-    memcpy(x2, e->x, (NQ + ND) * sizeof(double));
-    memcpy(x2 + NQ + ND, e->s.rate, NK * sizeof(double));
+    memcpy(x2, e->x, (NQS + ND) * sizeof(double));
+    memcpy(x2 + NQS + ND, e->s.rate, NK * sizeof(double));
     write_slopes(&w->d, Y);
+    for (int c = 0; c < NC; c++) {
+      widen(w->d.forces[c], M + c * NS);
+    }
   }
   return status;
 }

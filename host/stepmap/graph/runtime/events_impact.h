@@ -135,7 +135,7 @@ static stage *new_stage(chain *e, int is_jump, const int *rows, double time) {
   g->length = 0.0;
   g->share = g->node = 0.0;
   memcpy(g->q1, e->x, sizeof g->q1);
-  memcpy(g->p1, e->x + NQ, sizeof g->p1);
+  memcpy(g->p1, e->x + NQS, sizeof g->p1);
   return g;
 }
 
@@ -147,7 +147,7 @@ static void keep_jump(chain *e, double time, const int *rows, const double *v1, 
   memcpy(g->v2, v2, sizeof g->v2);
   memcpy(g->lam, lam, sizeof g->lam);
   memcpy(g->bounce, bounce, sizeof g->bounce);
-  take_off(&e->s, lam, e->x + NQ);
+  take_off(&e->s, lam, e->x + NQS);
 }
 
 /* Which gaps of `bounce` are back within a time step after the jump to p: they are closed instead. */
@@ -155,8 +155,8 @@ static int comes_back(chain *e, const int *rows, const double *p, const double *
   workspace *s = &e->s;
   double before[ND];
   int any = 0;
-  memcpy(before, e->x + NQ, sizeof before);
-  memcpy(e->x + NQ, p, sizeof before);
+  memcpy(before, e->x + NQS, sizeof before);
+  memcpy(e->x + NQS, p, sizeof before);
   for (int c = 0; c < NC; c++) {
     s->closed[c] = rows[c] && bounce[c] == 0.0;
   }
@@ -168,7 +168,7 @@ static int comes_back(chain *e, const int *rows, const double *p, const double *
       }
     }
   }
-  memcpy(e->x + NQ, before, sizeof before);
+  memcpy(e->x + NQS, before, sizeof before);
   return any;
 }
 
@@ -189,7 +189,7 @@ static void log_impacts(chain *e, double time, const int *held, const int *rows,
   const workspace *s = &e->s;
   double energy = 0.0, weight = 0.0;
   for (int i = 0; i < ND; i++) { /* L_v is affine in v */
-    energy += 0.5 * (v1[i] - v2[i]) * (p1[i] + e->x[NQ + i]);
+    energy += 0.5 * (v1[i] - v2[i]) * (p1[i] + e->x[NQS + i]);
   }
   for (int c = 0; c < NC; c++) {
     weight += rows[c] && ROWS[c] == GAP && !held[c] ? lam[c] * speeds[c] : 0.0;
@@ -217,7 +217,7 @@ static int strike(chain *e, double time, const int *held) {
   int rows[NC], settled[NC] = {0}, any = 0;
   weigh(e, s->rate);
   independent(s->Dh2, held, -1, rows);
-  if (jump(s, s->rate, rows, none, e->x + NQ, v1, lam)) {
+  if (jump(s, s->rate, rows, none, e->x + NQS, v1, lam)) {
     return SM_SINGULAR;
   }
   int striking[NC];
@@ -231,9 +231,9 @@ static int strike(chain *e, double time, const int *held) {
     return SM_OK;
   }
   double begin[ND];
-  memcpy(begin, e->x + NQ, sizeof begin);
+  memcpy(begin, e->x + NQS, sizeof begin);
   keep_jump(e, time, rows, v1, v1, lam, none);
-  memcpy(p, e->x + NQ, sizeof p);
+  memcpy(p, e->x + NQS, sizeof p);
   for (;;) {
     for (int c = 0; c < NC; c++) {
       bounce[c] = striking[c] && !settled[c] ? fmax(0.0, restitution(e, c)) : 0.0;
@@ -273,7 +273,7 @@ static int strike(chain *e, double time, const int *held) {
   if (merged) {
     double w[ND];
     e->count = first;
-    memcpy(e->x + NQ, begin, sizeof begin);
+    memcpy(e->x + NQS, begin, sizeof begin);
     if (jump(s, s->rate, rows, none, begin, w, lam1)) {
       return SM_SINGULAR;
     }
@@ -298,11 +298,11 @@ static int was_closed(chain *e, int c, const double *x) {
   wanted[c] = 1;
   weigh(e, s->rate);
   independent(s->Dh2, wanted, c, rows);
-  if (jump(s, s->rate, rows, none, x + NQ, v, now)) {
+  if (jump(s, s->rate, rows, none, x + NQS, v, now)) {
     return 0;
   }
-  weigh(e, x + NQ + ND);
-  if (jump(s, x + NQ + ND, rows, none, x + NQ, v, before)) {
+  weigh(e, x + NQS + ND);
+  if (jump(s, x + NQS + ND, rows, none, x + NQS, v, before)) {
     return 0;
   }
   return before[c] >= -1.0001 * fabs(e->rejected[c] - now[c]) - 1e-12;

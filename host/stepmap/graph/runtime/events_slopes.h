@@ -7,7 +7,7 @@
 
 #include "events_impact.h"
 
-#define NS (NX + NV + 1) /* columns of the outputs: x, u, dt */
+#define NS (NDX + NV + 1) /* columns of the outputs: dx, u, dt */
 
 typedef double columns[NWP];
 
@@ -20,6 +20,9 @@ typedef struct {
   columns z[NZ], right[NZ];
   columns forces[NC]; /* of the multipliers that are told */
   double by_q[ND * NA], by_v[ND * NA], Hlam[NQ * NQ], Lvq1[ND * NA];
+#ifdef SM_BALLS
+  columns push[ND]; /* of a (L_q + F) */
+#endif
 } slopes;
 
 #ifdef SM_CURVATURE
@@ -88,9 +91,7 @@ static int load_segment(chain *e, const stage *g) {
   workspace *s = &e->s;
   const arguments a = {e->par, e->x, e->given, g->length};
   memcpy(s->q1, g->q1, sizeof s->q1);
-  memcpy(s->q2, g->q2, sizeof s->q2);
-  memcpy(s->lam, g->lam, sizeof s->lam);
-  memcpy(s->closed, g->rows, sizeof s->closed);
+  recall_segment(s, g);
   evaluate_second(s, &a);
   evaluate_constraints(s, &a, s->q1, s->Dh1);
   evaluate_constraints(s, &a, s->q2, s->Dh2);
@@ -99,7 +100,7 @@ static int load_segment(chain *e, const stage *g) {
   sm_con2(in, out, s->scratch);
   sm_pull(at, pull, s->scratch);
   sm_pull1(at, slope, s->scratch);
-  return factorize(s, g->length);
+  return FACTORIZE(s, &a);
 }
 
 /* dz/d(length) and dp2/d(length), z = (q2, lam), with all else at the begin of the segment held. */
@@ -107,6 +108,10 @@ static void along_length(const workspace *s, double length, double *dz, double *
   static const int active[NA] = ACTIVE;
   slope_of_length(s, length, dz);
   sm_lu_solve(s->matrix, s->pivot, s->inverse, dz, NZ);
+#ifdef SM_BALLS
+  memset(dp, 0, ND * sizeof(double)); /* of second derivatives, which are differences */
+  (void)active;
+#else
   for (int i = 0; i < ND; i++) {
     dp[i] = s->Lq[i] + s->F[i];
     for (int j = 0; j < NA; j++) {
@@ -119,10 +124,39 @@ static void along_length(const workspace *s, double length, double *dz, double *
       dp[i] -= s->Dh1[c * NQ + i] * dz[ND + c];
     }
   }
+#endif
 }
 
 /* d h_j/d(length) at the segment's end, with dz of along_length. */
-static double closing_speed(const workspace *s, int j, const double *dz) { return speed_of(s, j, dz, s->rate); }
+static double closing_speed(const workspace *s, int j, const double *dz) {
+  double dq[ND];
+  to_end(s, dz, dq);
+  return speed_of(s, j, dq, s->rate);
+}
+
+#ifdef SM_BALLS
+#include "events_slopes_balls.h"
+#else
+#define is_turn(c) 0
+#define turn_on(s, d, c, length)
+/* Slopes of the segment's end from those of the unknowns. */
+static void end_columns(const workspace *s, slopes *d, columns *z) {
+  (void)s;
+  memcpy(d->q2, z, ND * sizeof(columns));
+}
+#endif
+
+/* right += factor d(D_q h^T lam) for a turn or shift of the place where D_q h (jacobian) is taken; its Hessian is in H1. */
+static void impulse_slopes(const workspace *s, slopes *d, const double *jacobian, const double *lam, double factor,
+                           columns *right) {
+  multiply(right, factor, s->H1, NQ, d->q1, ND, NQ);
+#ifdef SM_BALLS
+  turn_impulses(d, jacobian, lam, factor, right);
+#else
+  (void)jacobian;
+  (void)lam;
+#endif
+}
 
 /* Right-hand sides -G_w of a segment with its length held. */
 static void right_sides(chain *e, const stage *g, slopes *d) {
@@ -134,6 +168,9 @@ static void right_sides(chain *e, const stage *g, slopes *d) {
   memset(d->right, 0, sizeof d->right);
   for (int j = 0; j < NA; j++) {
     const int c = active[j];
+    if (is_turn(c)) {
+      continue;
+    }
     add(d->qm[j], c < ND ? 0.5 : 1.0, d->q1[c]);
     if (c < ND) {
       add(d->vm[j], -1.0 / a, d->q1[c]);
@@ -142,19 +179,30 @@ static void right_sides(chain *e, const stage *g, slopes *d) {
       add(d->vm[j], 1.0, d->rate[c - ND]);
     }
   }
+#ifdef SM_BALLS
+  turn_middle(s, d);
+  memcpy(d->by_q, s->Gq, sizeof d->by_q);
+  memcpy(d->by_v, s->Gv, sizeof d->by_v);
+#else
   for (int k = 0; k < ND * NA; k++) {
     d->by_q[k] = 0.5 * a * s->Lqq[k] - s->Lvq[k] + LEFT * a * s->Fq[k];
     d->by_v[k] = 0.5 * a * s->Lqv[k] - s->Lvv[k] + LEFT * a * s->Fv[k];
   }
+#endif
   multiply(d->right, -1.0, d->by_q, NA, d->qm, ND, NA);
   multiply(d->right, -1.0, d->by_v, NA, d->vm, ND, NA);
-  multiply(d->right, 1.0, s->H1, NQ, d->q1, ND, NQ);
+  impulse_slopes(s, d, s->Dh1, s->lam, 1.0, d->right);
   for (int i = 0; i < ND; i++) {
     add(d->right[i], -1.0, d->p[i]);
+#ifndef SM_BALLS
     for (int j = 0; j < NU; j++) {
       d->right[i][W_U + j] -= LEFT * a * s->Fu[i * NU + j];
     }
+#endif
   }
+#ifdef SM_BALLS
+  push_of_inputs(s, d, a);
+#endif
   for (int c = 0; c < NC; c++) {
     if (s->closed[c]) {
       for (int k = 0; k < NK; k++) {
@@ -163,6 +211,9 @@ static void right_sides(chain *e, const stage *g, slopes *d) {
       if (ROWS[c] == TANGENT) {
         multiply(d->right + ND + c, 1.0, s->Dh1 + c * NQ, NQ, d->q1, 1, NQ);
       }
+#ifdef SM_BALLS
+      turn_row(s, d, c);
+#endif
     }
   }
 }
@@ -181,6 +232,7 @@ static void slope_of_end(chain *e, const stage *g, slopes *d, const double *dz) 
   }
 }
 
+#ifndef SM_BALLS
 /* dp2: the direct part, then what the midpoint and the multipliers do. */
 static void momentum_slopes(chain *e, const stage *g, slopes *d) {
   const workspace *s = &e->s;
@@ -202,6 +254,7 @@ static void momentum_slopes(chain *e, const stage *g, slopes *d) {
     }
   }
 }
+#endif
 
 /* Slopes of the forces that are told, sum of pull lam/dt. */
 static void force_slopes(const chain *e, slopes *d) {
@@ -226,21 +279,23 @@ static int segment_slopes(chain *e, const stage *g, slopes *d) {
   kinematic_slopes(e, d, g->begin + g->length, d->time, d->q2 + ND);
   right_sides(e, g, d);
   sm_lu_solve_many(s->matrix, s->pivot, s->inverse, d->right[0], NZ, NWP);
-  memcpy(d->q2, d->right, ND * sizeof(columns));
+  end_columns(s, d, d->right);
   along_length(s, g->length, dz, dp);
   slope_of_end(e, g, d, dz);
   memcpy(d->z, d->right, sizeof d->z);
   for (int i = 0; i < NZ; i++) {
     add(d->z[i], dz[i], d->length);
   }
-  memcpy(d->q2, d->z, ND * sizeof(columns));
+  end_columns(s, d, d->z);
   memcpy(d->lam, d->z + ND, sizeof d->lam);
   for (int k = 0; k < NK; k++) {
     add(d->q2[ND + k], s->rate[k], d->length);
   }
   for (int j = 0; j < NA; j++) {
     const int c = active[j];
-    if (c < ND) {
+    if (is_turn(c)) {
+      turn_on(s, d, c, g->length);
+    } else if (c < ND) {
       add(d->qm[j], 0.5, d->q2[c]);
       add(d->vm[j], 1.0 / g->length, d->q2[c]);
       add(d->vm[j], -s->vm[c] / g->length, d->length);
@@ -297,6 +352,9 @@ static void speed_by_place(chain *e, const stage *g, slopes *d, const double *v,
   for (int c = 0; c < NC; c++) {
     if (g->rows[c] && factors[c] != 0.0) {
       multiply(d->right + ND + c, factors[c], s->Dspeed + c * NQ, NQ, d->q1, 1, NQ);
+#ifdef SM_BALLS
+      turn_speed(s, d, c, v, factors[c]);
+#endif
       for (int k = 0; k < NK; k++) {
         add(d->right[ND + c], factors[c] * s->Dh2[c * NQ + ND + k], d->rate[k]);
       }
@@ -365,11 +423,11 @@ static int jump_slopes(chain *e, const stage *g, slopes *d) {
   for (int i = 0; i < ND; i++) {
     add(d->right[i], 1.0, d->p[i]);
   }
-  multiply(d->right, -1.0, s->H1, NQ, d->q1, ND, NQ);
+  impulse_slopes(s, d, s->Dh2, g->lam, -1.0, d->right);
   sm_lu_solve_many(s->matrix, s->pivot, s->inverse, d->right[0], NZ, NWP);
   memcpy(d->v2, d->right, sizeof d->v2);
   memcpy(d->lam, d->right + ND, sizeof d->lam);
-  multiply(d->p, -1.0, s->H1, NQ, d->q1, ND, NQ);
+  impulse_slopes(s, d, s->Dh2, g->lam, -1.0, d->p);
   for (int i = 0; i < ND; i++) {
     for (int c = 0; c < NC; c++) {
       if (g->rows[c]) {
@@ -396,7 +454,7 @@ static int chain_slopes(chain *e, slopes *d) {
 static void widen(const double *from, double *to) {
   memset(to, 0, NS * sizeof(double));
   memcpy(to, from, W_U * sizeof(double));
-  memcpy(to + NX, from + W_U, (NV + 1) * sizeof(double));
+  memcpy(to + NDX, from + W_U, (NV + 1) * sizeof(double));
 }
 
 static void write_slopes(const slopes *d, double *Y) {
@@ -439,11 +497,11 @@ SM_EXPORT int sm_linearize(void *work, const double *par, double dt, const doubl
     status = chain_slopes(&w->e, &w->d);
   }
   if (status == SM_OK) {
-    double Y[NX * NS];
+    double Y[NDX * NS];
     write_slopes(&w->d, Y);
-    for (int i = 0; i < NX; i++) {
-      memcpy(A + i * NX, Y + i * NS, NX * sizeof(double));
-      memcpy(B + i * NV, Y + i * NS + NX, NV * sizeof(double));
+    for (int i = 0; i < NDX; i++) {
+      memcpy(A + i * NDX, Y + i * NS, NDX * sizeof(double));
+      memcpy(B + i * NV, Y + i * NS + NDX, NV * sizeof(double));
     }
   }
   return status;

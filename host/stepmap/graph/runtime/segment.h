@@ -152,6 +152,9 @@ static void to_midpoint(workspace *s, double dt) {
     const int at = BALL_Q[n];
     ball_moves(s->balls + n, s->q1 + at, dt, s->qm + at, s->q2 + at, s->vm + BALL_T[n]);
   }
+#ifdef SM_GAPS
+  memcpy(s->vm + ND, s->rate, NK * sizeof(double)); /* exact for the shortest segment, too */
+#endif
 }
 #else
 static void to_midpoint(workspace *s, double dt) {

@@ -49,10 +49,15 @@ static void residual(workspace *s, const arguments *a) {
     s->G[i] = p[i] + pushed[i] - moved[i] - impulse(s, i);
   }
   for (int c = 0; c < NC; c++) {
+#ifdef SM_GAPS
+    s->G[ND + c] = !s->closed[c] ? s->lam[c] : ROWS[c] == TANGENT ? s->h[c] - s->h1[c] : s->h[c];
+#else
     s->G[ND + c] = s->h[c];
+#endif
   }
 }
 
+#ifndef SM_GAPS
 /* Columns of derivatives in (qm, vm) become those in the first end of the segment. */
 static void to_first(const workspace *s, double dt, const double *by_q, const double *by_v, double *out) {
   const double rate = 1.0 / dt;
@@ -66,8 +71,9 @@ static void to_first(const workspace *s, double dt, const double *by_q, const do
     }
   }
 }
+#endif
 
-/* The same in the second end: q2, and t of balls. */
+/* Columns of derivatives in (qm, vm) become those in the second end of the segment: q2, and t of balls. */
 static void to_second(const workspace *s, double dt, const double *by_q, const double *by_v, double *out) {
   const double rate = 1.0 / dt;
   for (int k = 0; k < ND * NA; k++) {
@@ -152,6 +158,12 @@ static int factorize(workspace *s, const arguments *a) {
       s->matrix[j * NZ + i] = s->G2[i * NA + j];
     }
     for (int c = 0; c < NC; c++) {
+#ifdef SM_GAPS
+      if (!s->closed[c]) {
+        s->matrix[(ND + c) * NZ + ND + c] = 1.0;
+        continue;
+      }
+#endif
       s->matrix[(ND + c) * NZ + i] = -s->Dh1[c * NQ + i];
       s->matrix[i * NZ + ND + c] = s->Dz[c * NQ + i];
     }
@@ -194,6 +206,41 @@ static void apply(workspace *s, const double *dz, double fraction) {
   }
 }
 
+/* p2 of the segment from the pose s->q1 and the momenta p; its end is in s->balls. */
+static void end_momenta(const workspace *s, const double *p1, double dt, double *p2) {
+  for (int i = 0; i < ND; i++) {
+    p2[i] = p1[i] + dt * (s->Lq[i] + s->F[i]) - impulse(s, i);
+  }
+  for (int n = 0; n < NB; n++) {
+    const ball *b = s->balls + n;
+    double p[3], push[3], *out = p2 + BALL_T[n], here[3], there[3], I[9], H[9];
+    for (int i = 0; i < 3; i++) {
+      const int k = BALL_T[n] + i;
+      p[i] = p1[k] - impulse(s, k);
+      push[i] = dt * (s->Lq[k] + s->F[k]);
+    }
+    rotation_of(b->inc, I);
+    rotation_of(b->half, H);
+    apply3_transposed(I, p, here);
+    apply3_transposed(H, push, there);
+    for (int i = 0; i < 3; i++) {
+      out[i] = here[i] + there[i];
+    }
+  }
+}
+
+/* Quaternions of q back to the unit, which they are off by rounding. */
+static void make_unit(double *stored_q) {
+  for (int n = 0; n < NB; n++) {
+    double *q = stored_q + BALL_Q[n];
+    const double scale = 0.5 * (3.0 - (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]));
+    for (int i = 0; i < 4; i++) {
+      q[i] *= scale;
+    }
+  }
+}
+
+#ifndef SM_GAPS /* what follows is of steps of one segment */
 static void start(workspace *s, const arguments *a, const double *guess) {
   memcpy(s->q1, a->x, sizeof s->q1);
   memcpy(s->q2, guess ? guess : a->x, sizeof s->q2);
@@ -213,30 +260,8 @@ static void start(workspace *s, const arguments *a, const double *guess) {
 static void next_state(const workspace *s, const arguments *a, double *x2) {
   double next[NX];
   memcpy(next, s->q2, NQS * sizeof(double));
-  for (int i = 0; i < ND; i++) {
-    next[NQS + i] = a->x[NQS + i] + a->dt * (s->Lq[i] + s->F[i]) - impulse(s, i);
-  }
-  for (int n = 0; n < NB; n++) {
-    const ball *b = s->balls + n;
-    double p[3], push[3], *q = next + BALL_Q[n], *out = next + NQS + BALL_T[n], here[3], there[3];
-    for (int i = 0; i < 3; i++) {
-      const int k = BALL_T[n] + i;
-      p[i] = a->x[NQS + k] - impulse(s, k);
-      push[i] = a->dt * (s->Lq[k] + s->F[k]);
-    }
-    double I[9], H[9];
-    rotation_of(b->inc, I);
-    rotation_of(b->half, H);
-    apply3_transposed(I, p, here);
-    apply3_transposed(H, push, there);
-    const double scale = 0.5 * (3.0 - (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]));
-    for (int i = 0; i < 4; i++) {
-      q[i] *= scale; /* off the unit by rounding */
-    }
-    for (int i = 0; i < 3; i++) {
-      out[i] = here[i] + there[i];
-    }
-  }
+  make_unit(next);
+  end_momenta(s, a->x + NQS, a->dt, next + NQS);
   for (int k = 0; k < NK; k++) {
     next[NQS + ND + k] = (s->q2[NQS - NK + k] - s->q1[NQS - NK + k]) / a->dt;
   }
@@ -353,6 +378,8 @@ static void turn_rows(const workspace *s, double *rows) {
     }
   }
 }
+
+#endif /* SM_GAPS */
 
 /* dx (NDX) from a state to another, as the layout has it. */
 static void ball_difference(void *work, const double *x, const double *y, double *dx) {

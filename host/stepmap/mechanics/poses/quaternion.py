@@ -51,6 +51,15 @@ def retracted(q: Entries, turn: Entries) -> tuple[Any, ...]:
     return product(q, increment([e / 4 for e in turn]))
 
 
+def retracted_slope(turn: Array) -> Array:
+    """The turn of retract(q, δ) about its own axes by a change of δ: ((1 − s) I − 2 t̂ + 2 t tᵀ)/(1 + s)², t = δ/4."""
+    x, y, z = t = turn / 4
+    s = float(t @ t)
+    hat = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    out: Array = ((1 - s) * np.eye(3) - 2 * hat + 2 * np.outer(t, t)) / (1 + s) ** 2
+    return out
+
+
 def turned(a: Entries, b: Entries) -> tuple[Any, ...]:
     """The turn δ from a to b, by the shorter way."""
     w, x, y, z = product(conjugate(a), b)

@@ -79,6 +79,14 @@ class Tangent:
             out[..., s : s + 4] = quaternion.rows(moved)
         return self.normalize(out)
 
+    def retract_slope(self, dq: ArrayLike) -> Array:
+        """How the pose at the end of a tangent vector moves with it, (nv, nv); turns about the axes there."""
+        dq = np.asarray(dq, dtype=float)
+        out = np.eye(self.nv)
+        for _, t in self.balls:
+            out[t : t + 3, t : t + 3] = quaternion.retracted_slope(dq[t : t + 3])
+        return out
+
     def normalize(self, q: ArrayLike) -> Array:
         """q̄ with unit quaternions."""
         out = np.array(q, dtype=float)

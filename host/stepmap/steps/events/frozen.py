@@ -38,7 +38,7 @@ class FrozenStep:
     def _solve(self, x: ArrayLike, u: ArrayLike, dt: float | None) -> tuple[Array, Array, Array]:
         step = self.of
         at = _point(step, x, u, step.dt if dt is None else dt)
-        info, after, forces, Y = step.kernel.frozen(step.parameter_values, self.about, at)
+        info, after, forces, Y, _ = step.kernel.frozen(step.parameter_values, self.about, at)
         if info.status != OK:
             away = max(np.abs(b - a).max(initial=0.0) for a, b in zip(self.about[1:], at[1:], strict=True))
             raise ConvergenceError(

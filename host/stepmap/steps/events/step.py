@@ -15,6 +15,7 @@ from stepmap.graph.library import Order, Recipe
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.gaps import Contact, existing
 from stepmap.mechanics.system import System
+from stepmap.steps.events.balls import BallEventKernel
 from stepmap.steps.events.cone import Slip, slips
 from stepmap.steps.events.frozen import FrozenStep
 from stepmap.steps.events.kernel import EventKernel, RecordingKernel
@@ -24,6 +25,7 @@ from stepmap.steps.lengths import times
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.midpoint_functions import GapFunctions
 from stepmap.steps.protocol import StepResult, Trajectory
+from stepmap.steps.rotations.kernel import ball_defines
 from stepmap.steps.rotations.maps import Rotation
 from stepmap.steps.variational import Forces, VariationalStep
 
@@ -55,11 +57,10 @@ class EventStep(VariationalStep):
         if isinstance(substeps, bool) or not isinstance(substeps, int) or not 1 <= substeps <= 100:
             raise ModelError(f"substeps: expected a whole number from 1 to 100, got {substeps!r}")
         super().__init__(system, dt, forces, rotation)
-        if system.balls:
+        if system.balls and forces != "held":
             raise ModelError(
-                f"system {system.name!r} has balls ({', '.join(ball.name for ball in system.balls)}) and gaps, which "
-                "the step with events does not know together",
-                hint="Use gaps='relaxed', or wires (b.distance) in place of strings.",
+                f"forces: a step with events has held forces where there are balls "
+                f"({', '.join(ball.name for ball in system.balls)}), got {forces!r}"
             )
         if not system.gap_names:
             raise ModelError(
@@ -88,8 +89,11 @@ class EventStep(VariationalStep):
             "FORCES_LEFT": self.left,
             "SM_GAPS": 1,
         }
-        recipe = Recipe("events.c", self.functions, defines)
-        return EventKernel(recipe, (self.nx, self.ndx, self.nu, self.nc), None, (Order.FIRST, Order.SECOND))
+        dimensions = self.nx, self.ndx, self.nu, self.nc
+        if self.system.balls:
+            recipe = Recipe("events.c", self.functions, {**defines, **ball_defines(self)})
+            return BallEventKernel(recipe, dimensions, self.layout)
+        return EventKernel(Recipe("events.c", self.functions, defines), dimensions, None, (Order.FIRST, Order.SECOND))
 
     @cached_property
     def parameter_values(self) -> Array:
@@ -175,7 +179,7 @@ class EventStep(VariationalStep):
 
     def closed(self, x: ArrayLike) -> Array:
         """Which rows of the constraints are closed in a state, (..., nc): those of wires, and gaps that touch."""
-        gaps = self.system.gaps(rows(x, self.nx, "x")[..., : self.nd + self.nk])
+        gaps = self.system.gaps(self.layout.pose(rows(x, self.nx, "x")))
         kinds = np.array(self.system.constraint_rows)
         touching = (gaps >= -TOUCH) & (kinds == Row.GAP) & (self._restitutions != ABSENT)
         for i in np.flatnonzero(kinds == Row.TANGENT):  # after the gap they belong to
@@ -194,7 +198,7 @@ class EventStep(VariationalStep):
         return out
 
     def _velocity(self, x: Array) -> Array:
-        nd, nq = self.nd, self.nd + self.nk
+        nd, nq = self.nd, self.layout.nq
         q, p, v = x[:nq], x[nq : nq + nd], x[nq + nd :]
         mass, slope = self.system.mass_matrix(q), self.system.residuals_slope(q)
         kinds, held = np.array(self.system.constraint_rows), self.closed(x)
@@ -220,7 +224,7 @@ class EventStep(VariationalStep):
         self.system.require_on_constraints(q, without=passed)
 
     def _fail(self, info: Info, x: Array, u: Array, where: str = "") -> NoReturn:
-        nq, names = self.nd + self.nk, self.system.constraint_names
+        nq, names = self.layout.nq, self.system.constraint_names
         exist = (np.array(self.system.constraint_rows) == Row.GAP) & (self._restitutions != ABSENT)
         if info.status == BEYOND:
             gaps = np.where(exist, self.system.gaps(x[:nq]), -np.inf)
@@ -230,7 +234,7 @@ class EventStep(VariationalStep):
                 "satisfy_constraints(pose, fixed=[...]) (an open gap is fine)"
             )
         if info.status in (-2, -3, TOO_MANY) and exist.any():
-            ahead = np.concatenate([x[: self.nd], u[len(self.system.inputs) :]])
+            ahead = np.concatenate([x[: nq - self.nk], u[len(self.system.inputs) :]])
             gaps = np.where(exist, self.system.gaps(ahead), -np.inf)
             worst = int(np.argmax(gaps))
             many = "more than 200 segments in a step" if info.status == TOO_MANY else "it was halved eight times"

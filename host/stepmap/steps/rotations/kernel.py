@@ -50,10 +50,7 @@ class BallKernel(CompiledKernel):
 
 def ball_kernel(step: VariationalStep) -> BallKernel:
     """The kernel of a step with balls and held forces."""
-    tangent, active = step.system.tangent, step.functions.active
-    stored, places = tangent.ordinary
-    at = dict(zip(places.tolist(), stored.tolist(), strict=True))
-    above, below = ((*part, 0.0, 0.0, 0.0, 0.0)[:4] for part in (step.map.above, step.map.below))
+    active = step.functions.active
     defines = {
         "ND": step.nd,
         "NK": step.nk,
@@ -63,6 +60,20 @@ def ball_kernel(step: VariationalStep) -> BallKernel:
         "NP": len(step.system.parameters),
         "ACTIVE": _listed(active),
         "FORCES_LEFT": step.left,
+        **ball_defines(step),
+    }
+    recipe = Recipe("midpoint.c", step.functions, defines)
+    sizes = step.nx, step.ndx, step.nu, step.nc
+    return BallKernel(recipe, sizes, step.evaluated, step.from_equations)
+
+
+def ball_defines(step: VariationalStep) -> dict[str, object]:
+    """What the runtime has to know of the balls of a system."""
+    tangent = step.system.tangent
+    stored, places = tangent.ordinary
+    at = dict(zip(places.tolist(), stored.tolist(), strict=True))
+    above, below = ((*part, 0.0, 0.0, 0.0, 0.0)[:4] for part in (step.map.above, step.map.below))
+    return {
         "SM_BALLS": 1,
         "NB": len(tangent.balls),
         "BALL_STORED": _listed([s for s, _ in tangent.balls]),
@@ -71,9 +82,6 @@ def ball_kernel(step: VariationalStep) -> BallKernel:
         "PHI_ABOVE": _listed(above),
         "PHI_BELOW": _listed(below),
     }
-    recipe = Recipe("midpoint.c", step.functions, defines)
-    sizes = step.nx, step.ndx, step.nu, step.nc
-    return BallKernel(recipe, sizes, step.evaluated, step.from_equations)
 
 
 def _listed(values: object) -> str:
