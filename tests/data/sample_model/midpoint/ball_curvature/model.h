@@ -5,6 +5,7 @@
 #define NU 3
 #define NC 0
 #define NA 6
+#define NP 2
 #define ACTIVE {0, 1, 2, 3, 4, 5}
 #define FORCES_LEFT 0.5
 #define SM_BALLS 1

@@ -5,6 +5,7 @@
 #define NU 3
 #define NC 1
 #define NA 9
+#define NP 0
 #define ACTIVE {0, 1, 2, 3, 4, 5, 6, 7, 8}
 #define FORCES_LEFT 0.5
 #define SM_BALLS 1

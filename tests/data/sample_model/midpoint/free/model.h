@@ -5,6 +5,7 @@
 #define NU 0
 #define NC 0
 #define NA 1
+#define NP 4
 #define ACTIVE {0}
 #define FORCES_LEFT 0.5
 #define SM_SCRATCH 0

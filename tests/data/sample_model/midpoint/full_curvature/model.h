@@ -5,6 +5,7 @@
 #define NU 1
 #define NC 1
 #define NA 3
+#define NP 0
 #define ACTIVE {0, 1, 3}
 #define FORCES_LEFT 0.5
 #define SM_SCRATCH 0
