@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-direct bench-events bench-first-frame bench-mechanisms bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
+.PHONY: help setup system demo test check bench bench-direct bench-events bench-first-frame bench-mechanisms bench-planner bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench-gaits: setup ## gaits of the planar biped: effort, work, designs of the sh
 
 bench-mechanisms: setup ## run the nine mechanisms of examples/mechanisms on a process and an F405; fill docs/mechanisms.md
 	$(BIN)/python tests/bench/mechanisms.py --docs
+
+bench-planner: setup ## plan in two scenes from 20 seeds each; extensions per second beside OMPL's, where it is installed
+	$(BIN)/python tests/bench/planner.py
 
 bench-strings: setup ## strike and drop the mass on a string, on emulated F405 and F100; what its filter makes of it, and costs
 	$(BIN)/python tests/bench/strings.py

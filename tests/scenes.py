@@ -9,28 +9,8 @@ import coal
 import numpy as np
 
 import stepmap as sm
-
-
-def puppet_arm() -> sm.System:
-    """Shoulder with three angles, elbow with one; the hand hangs on a wire whose upper end moves in x and y."""
-    b = sm.Builder("puppet_arm")
-    names = ("yaw", "pitch", "roll", "elbow")
-    yaw, pitch, roll, bend = (b.coordinate(name, unit="rad") for name in names)
-    upper = b.world.rz(yaw).ry(pitch).rx(roll, name="upper")
-    elbow = upper.tz(-0.3, name="elbow_joint")
-    lower = elbow.ry(bend, name="lower")
-    hand = lower.tz(-0.25, name="hand")
-    b.mass(upper.tz(-0.15, name="upper_center"), 0.3, inertia=(2.3e-3, 2.3e-3, 2e-4))
-    b.mass(lower.tz(-0.12, name="lower_center"), 0.2, inertia=(1e-3, 1e-3, 1e-4))
-    for angle in (yaw, pitch, roll, bend):
-        b.damping(angle, 0.02)
-    x = b.coordinate("x", unit="m", kinematic=True, low=-0.6, high=0.6)
-    y = b.coordinate("y", unit="m", kinematic=True, low=-0.6, high=0.6)
-    length = b.coordinate("L", unit="m", kinematic=True, low=0.3, high=1.8, start=1.2)
-    hook = b.world.tz(0.8, name="rail").tx(x).ty(y, name="hook")
-    b.distance(hook, hand, length, name="string")
-    b.gravity((0, 0, -9.81))
-    return b.build()
+from stepmap.optimal.planner.search import checked
+from stepmap.optimal.planner.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +25,15 @@ class Scene:
     options: dict[str, float] = field(default_factory=dict)
 
     def plan(self, seed: int, **options: object) -> sm.PlannedMotion:
+        return sm.plan(self.step, self.start, self.goal, **self._given(options | {"seed": seed}))
+
+    def task(self, **options: object) -> Task:
+        return checked(self.step, self.start, {"goal": self.goal, **self._given(options)})
+
+    def _given(self, options: dict[str, object]) -> dict[str, object]:
         obstacles = [sm.Sphere(center, radius) for center, radius in self.spheres]
-        given = {"links": self.links, "radius": self.radius, "obstacles": obstacles, "rate": self.rate, "seed": seed}
-        return sm.plan(self.step, self.start, self.goal, **(given | self.options | options))
+        given = {"links": self.links, "radius": self.radius, "obstacles": obstacles, "rate": self.rate}
+        return given | self.options | options
 
     def room(self, x: np.ndarray) -> float:
         """The least distance between links and spheres over states (K, nx), by coal."""
@@ -81,11 +67,11 @@ def planar() -> Scene:
 
 
 def spatial() -> Scene:
-    step = sm.discretize(puppet_arm(), 0.02)
+    step = sm.discretize(sm.systems.get("puppet_arm"), 0.02)
     pose = step.system.satisfy_constraints(
         {"pitch": -0.4, "elbow": -0.6, "x": 0.25}, fixed=("x", "y", "pitch", "elbow")
     )
     start = step.layout.pose(step.equilibrium(pose)[0])
     links = [("upper", "elbow_joint"), ("elbow_joint", "hand")]
-    spheres = [((0.3, 0.1, -0.2), 0.05)]
+    spheres = [((0.24, 0.11, -0.3), 0.06)]  # on the way
     return Scene(step, start, {"yaw": 0.9, "pitch": -0.1, "elbow": -1.7}, links, 0.03, spheres, 0.6)

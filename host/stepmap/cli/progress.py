@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.live import Live
@@ -38,14 +38,23 @@ class IterationTable:
                 f"{seconds:.1f}",
             )
         )
+        self._show(HEADINGS, seconds)
+
+    def tell(self, columns: Mapping[str, str]) -> None:
+        """The same for searches that have other columns: planners tell nodes, distance and rate."""
+        seconds = time.monotonic() - self.begin
+        self.rows.append((*columns.values(), f"{seconds:.1f}"))
+        self._show((*columns, "s"), seconds)
+
+    def _show(self, headings: Sequence[str], seconds: float) -> None:
         if self.live is None or seconds < PATIENCE:
             return
         if not self.live.is_started:
             self.live.start()
-        self.live.update(self.table(), refresh=True)
+        self.live.update(self.table(headings), refresh=True)
 
-    def table(self) -> Table:
-        return grid(HEADINGS, self.rows[-ROWS:])
+    def table(self, headings: Sequence[str] = HEADINGS) -> Table:
+        return grid(headings, self.rows[-ROWS:])
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stepmap.errors import ModelError
-from stepmap.jobs import direct, script, track
+from stepmap.jobs import direct, plans, script, track
 from stepmap.jobs.gaits import read as gait
 from stepmap.jobs.stage import digest, digest_sources
 from stepmap.jobs.task import Job
@@ -22,7 +22,13 @@ from stepmap.toml.tables import Table
 Reader: TypeAlias = Callable[[Table, str], Job]
 
 DEFAULT = "track"
-OWN: dict[str, Reader] = {DEFAULT: track.read, "direct": direct.read, "gait": gait.read, "script": script.read}
+OWN: dict[str, Reader] = {
+    DEFAULT: track.read,
+    "direct": direct.read,
+    "gait": gait.read,
+    "plan": plans.read,
+    "script": script.read,
+}
 KINDS = Registry[Reader].of("stepmap.jobs", "job kind", OWN)
 
 names = KINDS.names

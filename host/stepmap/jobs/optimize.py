@@ -50,6 +50,7 @@ CAPTIONS = {
     "tracking": "Coordinates over time, their references dashed; impacts are lines, releases dotted ones.",
     "inputs": "Forces, and velocities of kinematic coordinates; references dashed.",
     "convergence": "The search: directional derivative and cost at every iteration.",
+    "tree": "The tree of the search: its nodes, the path taken through it, start and end, obstacles.",
     "tension": "Constraint forces, positive when they pull.",
     "energy": "Energy; potential and total energy relative to the start.",
     "ground": "Forces of the ground on feet that stand, in the cone that was asked for.",
@@ -205,7 +206,7 @@ def draw(job: Job, solution: Outcome) -> dict[str, Figure]:
 
     own = getattr(job, "drawn", None)  # of kinds with pictures of their own
     if own is not None:
-        return {**own(solution), "convergence": plots.convergence(solution.history)}
+        return {**own(solution), **({"convergence": plots.convergence(solution.history)} if solution.history else {})}
     plan = solution.plan
     simulation = Simulation(job.step, plan.trajectory)
     drawn = {
@@ -234,7 +235,11 @@ def section(heading: str, text: str, figures: Sequence[tuple[str, str]], drawn: 
 
 
 def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, str]]:
-    """(name, value) of what tells a good result from a bad one."""
+    """(name, value) of what tells a good result from a bad one; a kind may have figures of its own."""
+    own = getattr(job, "key_figures", None)
+    if own is not None:
+        rows: list[tuple[str, str]] = own(solution, cpu_s)
+        return rows
     step, steps = step_of(job, solution), solution.plan.trajectory.steps
     simulation = Simulation(step, solution.plan.trajectory)
     longer = f", longer than the {job.steps * job.dt:g} s of the job" if steps > job.steps else ""

@@ -9,17 +9,28 @@ from stepmap.arrays import Array
 from stepmap.estimate import ExtendedKalmanFilter
 from stepmap.jobs.weights import Noise
 from stepmap.mechanics import System
-from stepmap.optimal import Iteration, Plan, Status
+from stepmap.optimal import Iteration, Plan
 from stepmap.optimal.projection import Monitor
 from stepmap.steps import Trajectory, VariationalStep
 from stepmap.toml.tables import Table
+
+
+class Ending(Protocol):
+    """How a search ended; as text, what to do. A ``stepmap.Status`` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def interrupted(self) -> bool: ...
 
 
 class Outcome(Protocol):
     """What a search ends in: a plan, and how it was found. A ``stepmap.Solution`` is one."""
 
     @property
-    def status(self) -> Status: ...
+    def status(self) -> Ending: ...
     @property
     def plan(self) -> Plan: ...
     @property

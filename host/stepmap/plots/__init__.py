@@ -3,6 +3,7 @@
 from stepmap.plots.figures import coordinates, energy, forces, motion, overview
 from stepmap.plots.optimum import commands, convergence, path, tracking
 from stepmap.plots.style import FORMATS, render
+from stepmap.plots.tree import tree
 
 __all__ = [
     "FORMATS",
@@ -16,4 +17,5 @@ __all__ = [
     "path",
     "render",
     "tracking",
+    "tree",
 ]

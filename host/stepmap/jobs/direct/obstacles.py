@@ -24,11 +24,16 @@ KINDS: dict[str, tuple[Callable[..., Shape], tuple[str, ...], tuple[str, ...]]] 
 
 def read_clearances(root: Table, files: dict[str, bytes]) -> list[Clearance]:
     """What has to stay clear of the obstacles, all of them where none are named."""
-    named = dict(_obstacle(table, files) for table in root.tables("obstacles"))
+    named = dict(read_obstacles(root, files))
     found = [_clearance(table, named) for table in root.tables("clear")]
     if named and not found:
         raise root.error("[[obstacles]] without [[clear]]: nothing says which frames keep clear of them")
     return found
+
+
+def read_obstacles(root: Table, files: dict[str, bytes]) -> list[tuple[str, Shape]]:
+    """Shapes of [[obstacles]] with their names."""
+    return [_obstacle(table, files) for table in root.tables("obstacles")]
 
 
 def _obstacle(table: Table, files: dict[str, bytes]) -> tuple[str, Shape]:

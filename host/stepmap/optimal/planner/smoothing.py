@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from stepmap.arrays import Array
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepmap.arrays import Array, weight
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.optimal.composite import Cost
 from stepmap.optimal.lqr import gains
 from stepmap.optimal.plan import Plan, gains_with_steady_end
 from stepmap.optimal.planner.task import Task
-from stepmap.optimal.problem import Problem
+from stepmap.optimal.problem import Iteration, Problem, Solution
 from stepmap.optimal.projection import optimize
 from stepmap.optimal.terms import SpeedChange, Tension, Track
 from stepmap.optimal.terms.clearance import Clearance
 from stepmap.optimal.terms.term import Term
+from stepmap.steps import VariationalStep
 from stepmap.steps.protocol import Trajectory
 
 MARGIN = 0.01  # m of clearance that smoothing asks for, beyond what is valid
@@ -23,29 +27,50 @@ ITERATIONS = 40
 QUIET = 0.3  # N of tension that smoothing asks for, beyond what is valid
 
 
-def smoothed(task: Task, found: Trajectory) -> Plan:
+class Smoothed(NamedTuple):
+    """The plan, the cost of its motion as smoothing weighs it, and the iterations that it took."""
+
+    plan: Plan
+    cost: float
+    history: tuple[Iteration, ...]
+
+
+def gain_weights(step: VariationalStep, weights: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
+    """Q and R of the gains: those given, checked, or equal ones for all coordinates."""
+    if weights is None:
+        return np.eye(step.ndx), 1e-2 * np.eye(step.nu)
+    if not isinstance(weights, (tuple, list)) or len(weights) != 2:
+        raise ModelError("weights: expected Q and R of the gains")
+    return weight(weights[0], 0, step.ndx, "weights, Q"), weight(weights[1], 0, step.nu, "weights, R", definite=True)
+
+
+def smoothed(task: Task, found: Trajectory, weights: tuple[Array, Array]) -> Smoothed:
     """The plan along the smoothed motion, or along the one that was found where smoothing makes it invalid."""
     step = task.step
-    n, nu = step.ndx, step.nu
-    Q, R = np.eye(n), 1e-2 * np.eye(nu)
+    Q, R = weights
     if not found.steps:
-        return Plan(found, np.zeros((0, nu, n)), found)
-    better = _optimized(task, found, Q, R)
-    valid = better is not None and bool(task.reached(better.x[-1])) and _valid(task, better)
-    motion = better if valid and better is not None else found
+        return Smoothed(Plan(found, np.zeros((0, step.nu, step.ndx)), found), 0.0, ())
+    better = _optimized(task, found)
+    motion, cost = found, 0.0
+    history: tuple[Iteration, ...] = ()
+    if better is not None:
+        history, cost = better.history, better.cost
+        if bool(task.reached(better.trajectory.x[-1])) and _valid(task, better.trajectory):
+            motion = better.trajectory
     A, B = step.linearize_along(motion)
     K = gains(A, B, Q, R, Q)
     K, fading = gains_with_steady_end(step, motion, Q, R, K)
-    return Plan(motion, K, found, motion.events, fading=fading)
+    return Smoothed(Plan(motion, K, found, motion.events, fading=fading), cost, history)
 
 
-def _optimized(task: Task, found: Trajectory, Q: Array, R: Array) -> Trajectory | None:
+def _optimized(task: Task, found: Trajectory) -> Solution | None:
     step = task.step
+    n = step.ndx
     end = np.array(found.x)
     end[-1, task.places] = task.goal
-    Qf = 1e-2 * np.eye(step.ndx)
+    Qf = 1e-2 * np.eye(n)
     Qf[task.places, task.places] = STIFF
-    terms: list[Term] = [Track(1e-3 * Q, R, Qf, end, found.u)]
+    terms: list[Term] = [Track(1e-3 * np.eye(n), 1e-2 * np.eye(step.nu), Qf, end, found.u)]
     if step.nk:
         terms.append(SpeedChange(10.0))
     terms += [Clearance(c.frame, c.shape, c.world, MARGIN, STIFF) for c in task.links]
@@ -53,7 +78,7 @@ def _optimized(task: Task, found: Trajectory, Q: Array, R: Array) -> Trajectory 
         terms.append(Tension(low=task.tension_low + QUIET, weight=1.0))
     problem = Problem(step, Cost(step, *terms), task.start, guess=found)
     try:
-        return optimize(problem, max_iterations=ITERATIONS).trajectory
+        return optimize(problem, max_iterations=ITERATIONS)
     except (ConvergenceError, ModelError):
         return None
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import casadi as ca
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, vector
-from stepmap.errors import ModelError
+from stepmap.errors import ConvergenceError, ModelError
 from stepmap.geometry import Clearances, Shape
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.quantity import number
@@ -22,6 +24,14 @@ from stepmap.optimal.terms.residual import Points, Residual, symbols
 from stepmap.steps import VariationalStep
 
 Range = tuple[float, float]
+
+
+class Fault(Enum):
+    """Why an extension of a tree is not kept; the text goes after "lost … by"."""
+
+    STEP = "steps without a solution"
+    TENSION = "low tension"
+    OBSTACLE = "obstacles"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +52,7 @@ class Task:
     strings: Array  # rows of the constraints that are wires or strings
     links: tuple[Clearance, ...]
     rows: tuple[Clearances, ...]
+    obstacles: tuple[Shape, ...]
 
     def distances(self, X: Array) -> Array:
         """Distance (...) of states from the goal, the norm over its coordinates."""
@@ -54,14 +65,39 @@ class Task:
         return out
 
     def valid(self, X: Array, forces: Array) -> Array:
-        """Which of m motions (m, N, nx), with constraint forces (m, N, nc), keep tension, ranges and clearances."""
+        """Which of m motions (m, N, nx), with constraint forces (m, N, nc), keep tension and clearances."""
+        good, _ = self.sorted_out(X, forces)
+        return good
+
+    def sorted_out(self, X: Array, forces: Array) -> tuple[Array, dict[Fault, int]]:
+        """Which of m motions are valid, and how many are not, by the first fault of each."""
         good: Array = np.asarray(np.isfinite(X).all(axis=(1, 2)))
+        left = [len(good), int(good.sum())]
         if len(self.strings):
             good &= (np.nan_to_num(forces[:, :, self.strings], nan=-np.inf) > self.tension_low).all(axis=(1, 2))
+        left.append(int(good.sum()))
         at = np.flatnonzero(good)
         if self.rows and len(at):
             good[at] = self._clear(X[at].reshape(-1, X.shape[-1])).reshape(len(at), -1).all(axis=1)
-        return good
+        left.append(int(good.sum()))
+        return good, {fault: before - after for fault, (before, after) in zip(Fault, pairwise(left), strict=True)}
+
+    def goal_within(self) -> str:
+        """What speaks against the goal itself, where it names all dynamic coordinates; "" where nothing does."""
+        system, nd = self.step.system, self.step.nd
+        if not set(range(nd)) <= set(self.places.tolist()):
+            return ""
+        names = [c.name for c in system.coordinates]
+        pose = np.array(self.step.layout.pose(self.start))
+        pose[self.places] = self.goal
+        room = min((float(rows.evaluate(pose).min()) for rows in self.rows), default=0.0)
+        if room < 0:
+            return f"the goal itself is {-room:.3g} m within an obstacle"
+        try:
+            system.satisfy_constraints(pose, fixed=tuple(names[i] for i in self.places))
+        except (ConvergenceError, ModelError):
+            return "no pose with the goal's coordinates was found on the constraints"
+        return ""
 
     def _clear(self, x: Array) -> Array:
         """Which of K states keep all clearances."""
@@ -107,6 +143,7 @@ def read_task(
     )
     places, values = _goal(system, names, goal)
     low, high = _box(system, box)
+    _require_within(system, places, values, (low, high), tolerance)
     rates = _rates(system, rate)
     distances = [i for i, c in enumerate(_owners(system)) if isinstance(c, Distance)]
     forces = system.inputs
@@ -126,6 +163,7 @@ def read_task(
         np.array(distances, dtype=int),
         links,
         tuple(link.of(system) for link in links),
+        tuple(obstacles[2]),
     )
     if not task.tolerance > 0:
         raise ModelError(f"tolerance: must be positive, got {tolerance}")
@@ -162,6 +200,17 @@ def _goal(system: System, names: list[str], goal: Mapping[str, float]) -> tuple[
         places.append(names.index(name))
         values.append(at)
     return np.array(places), np.array(values)
+
+
+def _require_within(system: System, places: Array, values: Array, box: tuple[Array, Array], tolerance: float) -> None:
+    """Raises where the goal has a kinematic coordinate out of its box."""
+    nd = len(system.dynamic)
+    for at, value in zip(places, values, strict=True):
+        if at >= nd and not box[0][at - nd] - tolerance <= value <= box[1][at - nd] + tolerance:
+            raise ModelError(
+                f"goal: {system.coordinates[at].name} = {value:g} is outside its box of {box[0][at - nd]:g} to "
+                f"{box[1][at - nd]:g}"
+            )
 
 
 def _box(system: System, box: Mapping[str, Range]) -> tuple[Array, Array]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.optimal.planner.task import Task
+from stepmap.optimal.planner.task import Fault, Task
 
 STEPS = 10  # of an extension
-BATCH = 128  # extensions at once
+BATCH = 128, 1024  # extensions at once, of small trees and of large ones
+SHARE = 8  # nodes per extension of a batch
 NEAR = 4  # power of the distance by which nodes near the goal are preferred
 
 
@@ -25,6 +27,7 @@ class Tree:
     inputs: list[Array] = field(default_factory=lambda: [np.zeros((0, 0))])
     count: int = 1
     extensions: int = 0
+    lost: Counter[Fault] = field(default_factory=Counter)  # extensions that were not kept, by their fault
     _distance: Array = field(init=False)
     _tried: Array = field(init=False)
 
@@ -47,11 +50,16 @@ class Tree:
     def extend(self) -> int | None:
         """Adds a batch of extensions; returns a node that has reached the goal, if there is one."""
         task, step = self.task, self.task.step
-        chosen = self._chosen()
+        size = int(np.clip(self.count // SHARE, *BATCH))
+        chosen = self._chosen(size)
         U = self._inputs(self.x[chosen])
         found = step.rollout_many(self.x[chosen], U, strict=False)
-        self.extensions += BATCH
-        good = np.flatnonzero((found.steps == STEPS) & task.valid(found.x[:, 1:], found.multipliers))
+        self.extensions += size
+        whole = np.flatnonzero(found.steps == STEPS)
+        keeps, lost = task.sorted_out(found.x[whole, 1:], found.multipliers[whole])
+        good = whole[keeps]
+        lost[Fault.STEP] += size - len(whole)
+        self.lost.update(lost)
         first = self.count
         self._reserve(len(good))
         new = slice(first, first + len(good))
@@ -64,30 +72,33 @@ class Tree:
             return None
         return first + int(there[np.argmin(self._distance[new][there])])
 
-    def _chosen(self) -> Array:
+    def _chosen(self, size: int) -> Array:
         """Nodes to extend: rarely tried ones, three of four near the goal; the others lead around obstacles."""
         n = self.count
         new = 1.0 / (1.0 + self._tried[:n])
         near = new * (self._distance[:n] + self.task.tolerance) ** -NEAR
         parts = []
-        for weights, size in ((near, BATCH - BATCH // 4), (new, BATCH // 4)):
+        for weights, part in ((near, size - size // 4), (new, size // 4)):
             sums = np.cumsum(weights)
-            parts.append(np.minimum(np.searchsorted(sums, self.rng.random(size) * sums[-1], side="right"), n - 1))
+            parts.append(np.minimum(np.searchsorted(sums, self.rng.random(part) * sums[-1], side="right"), n - 1))
         chosen = np.concatenate(parts)
         np.add.at(self._tried, chosen, 1.0)
         return chosen
 
     def _inputs(self, x: Array) -> Array:
-        """Inputs (BATCH, STEPS, nu): forces drawn once, speeds that go from the present ones to drawn ones."""
+        """Inputs (m, STEPS, nu) from states (m, nx): speeds and forces that are drawn."""
+        task, m = self.task, len(x)
+        wanted = self.rng.uniform(-task.rate, task.rate, (m, len(task.rate)))
+        return self.inputs_of(x, wanted, self.rng.uniform(task.push_low, task.push_high, (m, len(task.push_low))))
+
+    def inputs_of(self, x: Array, wanted: Array, pushes: Array) -> Array:
+        """Inputs (m, STEPS, nu): forces stay as they are, speeds go from the present ones to the wanted ones."""
         task, step = self.task, self.task.step
-        nk, dt = step.nk, step.dt
         rho, v = x[:, step.layout["rho"]], x[:, step.layout["v"]]
-        wanted = self.rng.uniform(-task.rate, task.rate, size=(BATCH, nk)) if nk else np.zeros((BATCH, 0))
         part = (np.arange(1, STEPS + 1) / STEPS)[None, :, None]
         speed = np.clip(v, -task.rate, task.rate)[:, None] * (1 - part) + wanted[:, None] * part
-        places = np.clip(rho[:, None] + dt * np.cumsum(speed, axis=1), task.low, task.high)
-        pushes = self.rng.uniform(task.push_low, task.push_high, size=(BATCH, len(task.push_low)))
-        forces = np.broadcast_to(pushes[:, None], (BATCH, STEPS, pushes.shape[1]))
+        places = np.clip(rho[:, None] + step.dt * np.cumsum(speed, axis=1), task.low, task.high)
+        forces = np.broadcast_to(pushes[:, None], (len(x), STEPS, pushes.shape[1]))
         return np.ascontiguousarray(np.concatenate([forces, places], axis=2))
 
     def _reserve(self, more: int) -> None:

@@ -1,0 +1,1 @@
+"""Limbs that are moved by strings and tendons."""
