@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stepmap.errors import ModelError
-from stepmap.jobs import direct, plans, script, track
+from stepmap.jobs import design, direct, plans, script, track
 from stepmap.jobs.gaits import read as gait
 from stepmap.jobs.stage import digest, digest_sources
 from stepmap.jobs.task import Job
@@ -24,6 +24,7 @@ Reader: TypeAlias = Callable[[Table, str], Job]
 DEFAULT = "track"
 OWN: dict[str, Reader] = {
     DEFAULT: track.read,
+    "design": design.read,
     "direct": direct.read,
     "gait": gait.read,
     "plan": plans.read,

@@ -53,6 +53,7 @@ CAPTIONS = {
     "tree": "The tree of the search: its nodes, the path taken through it, start and end, obstacles.",
     "tension": "Constraint forces, positive when they pull.",
     "energy": "Energy; potential and total energy relative to the start.",
+    "design": "Cost over the parameters that are found: inner solves, their surrogate, slopes and the exact gradient.",
     "ground": "Forces of the ground on feet that stand, in the cone that was asked for.",
 }
 
@@ -255,4 +256,5 @@ def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, st
         rows.append(("largest constraint gap", f"{np.abs(simulation.violations).max():.2g} m"))
     if relaxed is not None:
         rows.append(("relaxed gaps", str(relaxed)))
-    return rows
+    more = getattr(job, "rows", None)  # of kinds that have more to tell on the screen
+    return rows if more is None else [*rows, *more(solution)]

@@ -114,8 +114,11 @@ def _file(table: Table, read: Mapping[str, bytes]) -> SystemSource:
     return SystemSource(str(path), {}, files.read(path), function)
 
 
-def read_system(table: Table, used: dict[str, bytes] | None = None) -> System:
-    """The system that [system] names, with its arguments; ``used`` collects the contents of the files it names."""
+def read_system(table: Table, used: dict[str, bytes] | None = None, *, moved: bool = True) -> System:
+    """The system that [system] names, with its arguments; ``used`` collects the contents of the files it names.
+
+    It has an input to be ``moved`` by, or need not have one.
+    """
     source = read_source(table)
     if used is not None and source.code is not None:
         used[table.text("file")] = source.code
@@ -125,6 +128,6 @@ def read_system(table: Table, used: dict[str, bytes] | None = None) -> System:
         raise
     except ModelError as error:
         raise table.error(str(error), cause=error.cause, hint=error.hint) from None
-    if not (system.inputs or system.kinematic):
+    if moved and not (system.inputs or system.kinematic):
         raise table.error(f"{system.name!r} has no force input and no kinematic coordinate to be moved by")
     return system

@@ -2,6 +2,7 @@
 
 from stepmap.optimal.composite import Cost
 from stepmap.optimal.cost import SoftLimit, TrackingCost
+from stepmap.optimal.design import DesignStudy, Surrogate, design_study
 from stepmap.optimal.direct import DirectSolution, Phase, direct
 from stepmap.optimal.events.relaxed import Relaxation, optimize_relaxed
 from stepmap.optimal.homotopy import homotopy
@@ -17,6 +18,7 @@ __all__ = [
     "Bend",
     "Clearance",
     "Cost",
+    "DesignStudy",
     "DirectSolution",
     "Expansion",
     "Expression",
@@ -33,9 +35,11 @@ __all__ = [
     "Solution",
     "SpeedChange",
     "Status",
+    "Surrogate",
     "Tension",
     "Track",
     "TrackingCost",
+    "design_study",
     "direct",
     "homotopy",
     "lqr",

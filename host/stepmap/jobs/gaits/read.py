@@ -22,14 +22,14 @@ OTHERS = ("weights", "solver", "noise")
 ENDS = ("low", "high", "rate")
 
 
-def read(root: Table, name: str) -> GaitJob:
-    """The job of a document's outermost table."""
-    root.only((*TABLES, *OTHERS, *SHARED), "table")
+def read(root: Table, name: str, more: tuple[str, ...] = ()) -> GaitJob:
+    """The job of a document's outermost table; ``more`` are tables that another kind reads itself."""
+    root.only((*TABLES, *OTHERS, *SHARED, *more), "table")
     for table, why in (("system", "its name in the catalog or its file"), ("phases", "write [[phases]] with closed")):
         if table not in root:
             raise root.error(f"the table [{table}] is missing: {why}")
     files: dict[str, bytes] = {}
-    system = read_system(root.table("system"), files)
+    system = read_system(root.table("system"), files, moved=False)  # walkers go down slopes without a motor
     pose = read_start(root.table("start"), system)
     solver = root.table("solver")
     solver.only(("starts", "seed", "max_iterations", "tolerance"))

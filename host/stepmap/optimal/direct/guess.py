@@ -11,7 +11,6 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.optimal.direct.motion import Motion, interpolated, through
-from stepmap.optimal.direct.names import stored_names
 from stepmap.optimal.direct.phases.support import support_pose, way
 from stepmap.optimal.direct.task import Task
 from stepmap.steps.balance import holding_forces
@@ -56,13 +55,7 @@ def _whole_way(task: Task, steps: int) -> Array:
     """Poses from the start to the goal, or of a cycle from the renamed support pose to that pose."""
     if task.renaming is None:
         return straight(task, steps)
-    end = support_pose(task.mechanism, task.modes[-1], task.modes[0], task.renaming, task.first.q)
-    for name, value, (low, high) in zip(stored_names(task.system), end, task.bounds.q.T, strict=True):
-        if not low - 1e-6 <= value <= high + 1e-6:
-            raise ModelError(
-                f"start: with the contacts of the transition closed, {name} = {value:.4g} is outside its limits, "
-                f"{low:g} to {high:g}: the periodic map does not fit the contacts, or a stride is out of reach"
-            )
+    end = support_pose(task.mechanism, task.modes[-1], task.modes[0], task.renaming, task.first.q, task.bounds.q)
     return way(task.renaming.pose(end), end, task.bounds.q, steps)
 
 

@@ -97,6 +97,15 @@ class DirectSolution:
         names = [self.task.system.parameters[i].name for i in self.task.designed]
         return dict(zip(names, map(float, values), strict=True))
 
+    @property
+    def design_slopes(self) -> dict[str, float]:
+        """dJ/dβ of the least cost by each parameter of the design, by the multiplier of its bounds (envelope theorem).
+
+        None is left of one that is found within its range; one that is given, ``design={"shank": 0.5}``, has all.
+        """
+        at = self.searched.transcription.numbering.others["design"]
+        return dict(zip(self.design, map(float, -self.searched.found.variables[at]), strict=True))
+
     @cached_property
     def system(self) -> System:
         """The system with the parameters that were found."""

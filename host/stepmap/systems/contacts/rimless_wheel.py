@@ -23,7 +23,7 @@ def rimless_wheel(
     """Hub at (x, y), turned by theta; the ground falls by ``slope`` [rad] along x, and spokes do not slip on it.
 
     The moment of inertia about the hub is ``inertia`` · mass · length². At the start it stands on two spokes, half the
-    angle between them on each side.
+    angle between them on each side. ``stride`` [m], from spoke to spoke, is a parameter for formulas of gaits.
     """
     if not isinstance(spokes, int) or spokes < 4:
         raise ModelError(f"rimless_wheel: spokes must be a whole number of at least 4, got {spokes!r}")
@@ -34,6 +34,7 @@ def rimless_wheel(
     g = b.parameter("gravity", gravity, unit="m/s²")
     tilt = b.parameter("slope", slope, unit="rad")
     half = math.pi / spokes
+    b.parameter("stride", 2 * length * math.sin(half), unit="m")
     high = length * math.cos(half)  # over the ground, while it stands on two spokes
     x = b.coordinate("x", unit="m", start=high * math.sin(slope))
     y = b.coordinate("y", unit="m", start=high * math.cos(slope))
