@@ -115,3 +115,15 @@ def test_their_errors_are_treated_like_ours(folder: Path) -> None:
     done = call(folder, "mistaken")
     assert (done.returncode, done.stderr) == (2, "error: wrong argument\n")
     assert call(folder, "bench", "--count", "x").returncode == 2
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    """Their texts come from the sources; numpy alone would double the time that help takes."""
+    code = (
+        "import sys\nfrom stepmap.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = [name for name in sys.modules if name.split('.')[0] in ('numpy', 'casadi', 'stepmap_hil')]\n"
+        "print('loaded', heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, timeout=600)
+    assert done.stdout.splitlines()[-1] == "loaded []"
+    assert "Run a job on a board" in done.stdout

@@ -1,4 +1,4 @@
-"""The application: its commands, and the options that stand before them."""
+"""The application, and the options that stand before its commands; root.py finds these."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from typing import Annotated
 import typer
 
 import stepmap
-from stepmap.cli.commands.catalog import systems
-from stepmap.cli.commands.demo import demo
-from stepmap.cli.commands.doctor import doctor
-from stepmap.cli.commands.figure import figure
-from stepmap.cli.commands.new import new
-from stepmap.cli.commands.optimize import optimize
-from stepmap.cli.commands.simulate import simulate
 from stepmap.cli.root import Root
 
 app = typer.Typer(
@@ -43,12 +36,3 @@ def _before(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
-
-
-app.command()(new)
-app.command()(systems)
-app.command()(simulate)
-app.command()(optimize)
-app.command()(figure)
-app.command()(demo)
-app.command()(doctor)

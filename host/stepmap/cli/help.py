@@ -11,7 +11,7 @@ from rich.markup import escape
 
 PANELS = {
     "Model": ("new", "systems", "simulate"),
-    "Controller": ("check", "optimize", "generate", "ranges"),
+    "Controller": ("check", "optimize", "tune", "generate", "ranges"),
     "Board": ("build", "flash", "upload", "monitor", "stop", "key"),
     "Run": ("demo", "bench", "robot", "calibrate"),
     "Look": ("report", "replay", "figure", "runs"),

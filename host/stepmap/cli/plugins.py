@@ -1,13 +1,17 @@
-"""Commands of other packages, found by entry points of the group ``stepmap.commands``.
+"""Commands, found by name: those of the host, then entry points of the group ``stepmap.commands``.
 
-An entry point loads to a typer.Typer or to a function; its name is the command's. It is loaded when it is called or
-listed, not before, and one that is broken costs a warning and nothing else.
+An entry point loads to a typer.Typer or to a function; its name is the command's. It is loaded when it is called, or
+listed by another package, not before, and one that is broken costs a warning and nothing else.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,7 +20,19 @@ from stepmap.cli.output import complain
 from stepmap.errors import StepmapError
 
 GROUP = "stepmap.commands"
-OWN = ("stepmap_codegen", "stepmap_hil")
+OWN = ("stepmap", "stepmap_codegen", "stepmap_hil")
+HOST = {
+    name: EntryPoint(name, f"stepmap.cli.commands.{module}:{name}", GROUP)
+    for name, module in (
+        ("new", "new"),
+        ("systems", "catalog"),
+        ("simulate", "simulate"),
+        ("optimize", "optimize"),
+        ("figure", "figure"),
+        ("demo", "demo"),
+        ("doctor", "doctor"),
+    )
+}
 
 
 class BrokenCommandError(StepmapError):
@@ -24,8 +40,8 @@ class BrokenCommandError(StepmapError):
 
 
 def names() -> list[str]:
-    """Names of all commands that other packages offer."""
-    return sorted({entry.name for entry in entry_points(group=GROUP)})
+    """Names of all commands."""
+    return sorted({*HOST, *_installed()})
 
 
 def command(name: str) -> Any:
@@ -41,6 +57,12 @@ def of_stepmap(name: str) -> bool:
     """Whether a command is one of stepmap's own packages."""
     entry = _entry(name)
     return entry is not None and entry.module.partition(".")[0] in OWN
+
+
+def summary(name: str) -> str | None:
+    """The docstring of one of stepmap's own commands, read from its source: imports of all would take a second."""
+    entry = _entry(name)
+    return _docstring(entry.module, entry.attr) if entry is not None and of_stepmap(name) else None
 
 
 def is_function(name: str) -> bool:
@@ -60,8 +82,14 @@ def _find(name: str) -> Any:
     return None if entry is None else _load(entry)
 
 
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    """Entry points by name; of several with one name the first that is found counts."""
+    return {entry.name: entry for entry in reversed(tuple(entry_points(group=GROUP)))}
+
+
 def _entry(name: str) -> EntryPoint | None:
-    return next((entry for entry in entry_points(group=GROUP) if entry.name == name), None)
+    return HOST.get(name) or _installed().get(name)
 
 
 def _load(entry: EntryPoint) -> Any:
@@ -83,3 +111,28 @@ def _load(entry: EntryPoint) -> Any:
         ) from error
     made.name = entry.name
     return made
+
+
+def _docstring(module: str, function: str) -> str | None:
+    """That of a function in a module, or in the one that this imports it from; None where there is none."""
+    source = _source(module)
+    body = [] if source is None else ast.parse(source.read_text(encoding="utf-8")).body
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return inspect.cleandoc(ast.get_docstring(node) or "")
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and node.module and function in {alias.name for alias in node.names}:
+            return _docstring(node.module, function)
+    return None
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module, found without importing the packages around it."""
+    top, *inner = module.split(".")
+    spec = find_spec(top)
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        path = Path(folder, *inner)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return file
+    return None

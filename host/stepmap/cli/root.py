@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from stepmap.cli import plugins
 from stepmap.cli.help import ordered, panel, tidy
@@ -19,7 +19,6 @@ from stepmap.cli.signals import Ending
 from stepmap.cli.usage import complaint
 from stepmap.errors import StepmapError
 from stepmap.text import nearest_word
-from stepmap.toml.tables import RenamedKeyWarning
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130  # what typer makes of Ctrl-C
@@ -27,10 +26,14 @@ TIDY = "help_is_tidy"  # on a command, so that its texts are escaped once
 
 
 class Root(TyperGroup):
-    """Commands of stepmap itself come first; entry points of the group ``stepmap.commands`` add more."""
+    """Commands of the host come first; entry points of the group ``stepmap.commands`` add more.
+
+    A command is imported when it is called. The list of all takes its texts from their sources.
+    """
 
     _ending = Ending()
     _has_said_why = False
+    _lists = False
 
     # Contexts and commands are Any: typer carries its own copy of click, or not, depending on its version.
 
@@ -38,12 +41,14 @@ class Root(TyperGroup):
         return ordered([*{*super().list_commands(ctx), *plugins.names()}])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        own = super().get_command(ctx, cmd_name)
-        found: Any = own or plugins.command(cmd_name)
+        text = plugins.summary(cmd_name) if self._lists else None
+        found: Any = super().get_command(ctx, cmd_name)
+        if found is None:
+            found = plugins.command(cmd_name) if text is None else TyperCommand(cmd_name, help=text)
         if found is not None and not getattr(found, TIDY, False):
             setattr(found, TIDY, True)
-            found.rich_help_panel = panel(cmd_name, own=own is not None or plugins.of_stepmap(cmd_name))
-            if own is not None or plugins.is_function(cmd_name):  # a Typer of another package has markup of its own
+            found.rich_help_panel = panel(cmd_name, own=plugins.of_stepmap(cmd_name))
+            if text is not None or plugins.is_function(cmd_name):  # a Typer of another package has markup of its own
                 tidy(found, ctx)
         return found
 
@@ -51,7 +56,11 @@ class Root(TyperGroup):
         if not getattr(self, TIDY, False):
             setattr(self, TIDY, True)
             tidy(self, ctx)
-        super().format_help(ctx, formatter)
+        self._lists = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._lists = False
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and super().get_command(ctx, args[0]) is None:
@@ -144,4 +153,6 @@ class _WarnOnce:
     def __call__(self, message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if str(message) not in self._told:
             self._told.add(str(message))
+            from stepmap.toml.tables import RenamedKeyWarning  # here, as what only lists commands needs no numpy
+
             complain(str(message), kind="hint" if issubclass(category, RenamedKeyWarning) else "warning")
