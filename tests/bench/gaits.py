@@ -1,7 +1,7 @@
-"""Campaigns of gaits: least effort and least work of the planar biped, designs of its shank, and robots that walk.
+"""Campaigns of gaits: least effort and work of the planar and the spatial biped, designs of a shank, robots that walk.
 
 make bench-gaits            all of them, some minutes
-python tests/bench/gaits.py effort work design walk
+python tests/bench/gaits.py effort work design space walk
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import stepmap as sm
+from stepmap import jobs
 from stepmap.optimal.direct import DirectSolution
 from stepmap.optimal.gaits.hold import transport
 from stepmap.walking.observer import Observer
 from stepmap.walking.schedule import Schedule
 from stepmap.walking.walk import walk
 from tests.gaits import Biped, judge
+from tests.gaits_in_space import SpatialBiped, judge_in_space
 
 LEGS = {
     "x": "swing.x - stride",
@@ -86,6 +89,25 @@ def design() -> None:
     line("the same, backward", lambda: found("backward", running="work", limits=bounds(140, None), design=ends))
 
 
+def space() -> None:
+    """The spatial biped of the example."""
+    file = Path(__file__).parents[2] / "examples" / "gaits" / "biped_spatial.toml"
+    begin = time.process_time()
+    got = jobs.load(file).solve()
+    cpu = time.process_time() - begin
+    x, u = got.trajectory.x, got.trajectory.u
+    told = judge_in_space(SpatialBiped(), x[:, :13], u, got.step.dt)
+    off = max(told.motion, told.closed, told.unit, told.jump, told.periodic)
+    rate = np.abs(np.diff(u, axis=0)).max() / got.step.dt
+    print(f"{file.stem}: {got.status.name.lower()}, cost {got.cost:.4f}, eta {transport(got.cycle):.3g}, off {off:.1e}")
+    print(
+        f"  N {told.normal:.1f}, cone {told.cone:.2f}, of the landing {told.landing_cone:.2f}, at {told.speed:.2f} m/s"
+    )
+    print(f"  apart: feet {told.feet:.3f}, knees {told.knees:.3f}, legs {told.apart:.3f} m; |u| {np.abs(u).max():.1f}, "
+          f"rate {rate:.0f}; Newton {told.newton:.1e}, angular momentum {told.spin:.1e}")  # fmt: skip
+    print(f"  multipliers {abs(got.floquet[0]):.2g}, {abs(got.plan.floquet[0]):.3f}; {got.iterations} it {cpu:.1f} s")
+
+
 def walks(robots: int = 8, steps: int = 50) -> None:
     """Robots with masses and inertias up to 5 % off and joint friction, with the state known and by a filter."""
     for ankle in (True, False):
@@ -109,7 +131,7 @@ def walks(robots: int = 8, steps: int = 50) -> None:
                 )
 
 
-CAMPAIGNS = {"effort": effort, "work": work, "design": design, "walk": walks}
+CAMPAIGNS = {"effort": effort, "work": work, "design": design, "space": space, "walk": walks}
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or CAMPAIGNS:

@@ -40,7 +40,7 @@ def run(name: str) -> Run:
     pose = system.satisfy_constraints(sm.systems.example(name))
     rng = np.random.default_rng(1)
     phase = DT * np.arange(1, STEPS + 1)[:, None] * rng.uniform(2.0, 8.0, step.nk)
-    U = np.hstack([np.zeros((STEPS, step.nu - step.nk)), pose[step.nd :] + 0.04 * np.sin(phase)])
+    U = np.hstack([np.zeros((STEPS, step.nu - step.nk)), pose[len(system.dynamic) :] + 0.04 * np.sin(phase)])
     return Run(step, step.rollout(step.rest(pose), U))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
@@ -12,7 +12,7 @@ from stepmap.simulation import start_pose
 from stepmap.steps.variational import LEFT, Forces
 from stepmap.toml.tables import Table
 
-__all__ = ["RESERVED", "SHARED", "read_forces", "read_start", "read_system", "read_time"]
+__all__ = ["RESERVED", "SHARED", "read_forces", "read_range", "read_start", "read_system", "read_time"]
 
 RESERVED = ("codegen", "board", "bench", "stream")  # of later stages, which read and check them
 SHARED = ("job", *RESERVED)  # that a job of any kind may have
@@ -58,8 +58,10 @@ def read_time(table: Table) -> tuple[float, int]:
 def read_start(table: Table, system: System) -> Array:
     """q̄ at the start: the system's own, with what the job names; on the constraints, or put there if it asks for it."""
     names = [c.name for c in system.coordinates]
-    table.only((*names, "satisfy"), "coordinate")
-    wanted = {c.name: table.number(c.name, unit=c.unit) for c in system.coordinates if c.name in table}
+    balls = [ball.name for ball in system.balls]
+    table.only((*names, *balls, "satisfy"), "coordinate")
+    wanted: dict[str, Any] = {name: table.numbers(name, ()) for name in balls if name in table}
+    wanted |= {c.name: table.number(c.name, unit=c.unit) for c in system.coordinates if c.name in table}
     try:
         if table.flag("satisfy"):
             return start_pose(system, wanted)
@@ -71,3 +73,13 @@ def read_start(table: Table, system: System) -> Array:
         reason = str(error).partition(";")[0]
         raise table.error(f"{reason}; give coordinates that agree, or satisfy = true") from None
     return pose
+
+
+def read_range(table: Table, key: str) -> Any:
+    """[low, high], a table with one of them, or one number for both."""
+    value = table.entries[key]
+    if isinstance(value, dict):
+        inner = table.table(key)
+        inner.only(("low", "high"))
+        return tuple(inner.number(end) if end in inner else None for end in ("low", "high"))
+    return table.numbers(key, ()) if isinstance(value, list) else table.number(key)

@@ -11,14 +11,20 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 
 from stepmap.arrays import Array
+from stepmap.mechanics.gravity import upward
+from stepmap.mechanics.system import System
 from stepmap.optimal.gaits.cycle import Cycle
+from stepmap.optimal.gaits.hold import onward
+from stepmap.plots import view as views
 from stepmap.plots.figures import PANEL, WIDTH, energy, motion
 from stepmap.plots.skeleton import skeleton
 from stepmap.plots.style import COLORS, INK, blank, styled
+from stepmap.plots.view import View
 from stepmap.simulation import Simulation
 from stepmap.steps import Trajectory
 
 STEPS, FRAMES = 4, 12  # of the animation, and pictures per step
+TURN, TILT = np.radians(25.0), np.radians(10.0)  # of the view of a walk in space: about the vertical, and down
 
 
 def figures(
@@ -76,26 +82,26 @@ def torques(cycle: Cycle, limits: Array) -> Figure:
 
 def animation(cycle: Cycle) -> bytes:
     """Several periods as a GIF; after each one the mechanism is drawn where its next foot stands."""
-    n, system = len(cycle.system.dynamic), cycle.system
+    system = cycle.system
     chosen = np.linspace(0, cycle.steps, FRAMES, endpoint=False).astype(int)
-    shown = system.positions(cycle.x[chosen, :n])
-    end, begin = system.positions(cycle.x[-1, :n]), system.positions(cycle.renaming.pose(cycle.x[-1, :n]))
-    contact = next(c for c in system.constraints if c.name == (cycle.stretches[0].closed or (system.gap_names[0],))[0])
-    partner = next(c for c in system.constraints if c.name == cycle.renaming.partners[contact.name])
-    shift = end[partner.point.index] - begin[contact.point.index]  # type: ignore[attr-defined]
-    links = skeleton(system).links
+    periods, moved = [system.positions(cycle.x[chosen, : system.tangent.nq])], onward(cycle)
+    for _ in range(STEPS - 1):
+        periods.append(periods[-1] @ moved[:3] + moved[3])
+    parts = skeleton(system)
+    links, view = parts.links, _seen(system, np.concatenate(periods)[:, parts.visible])
+    shown = view.project(np.concatenate(periods))
     with styled():
         figure = blank(WIDTH, 3.0)
         axes = figure.subplots(1, 1)
-        everything = np.concatenate([shown[:, :, :2].reshape(-1, 2) + i * shift[:2] for i in range(STEPS)])
+        everything = shown[:, parts.visible].reshape(-1, 2)
         low, high = everything.min(axis=0) - 0.1, everything.max(axis=0) + 0.1
-        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xlabel="x [m]")
+        label = "" if view.labels is None else view.labels[0]
+        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xlabel=label)
         lines = [axes.plot([], [], color=INK, linewidth=2.2, solid_capstyle="round")[0] for _ in links]
 
         def frame(number: int) -> list[object]:
-            place = shown[number % FRAMES] + (number // FRAMES) * shift
             for line, pair in zip(lines, links, strict=True):
-                line.set_data(place[list(pair), 0], place[list(pair), 1])
+                line.set_data(*shown[number][list(pair)].T)
             return list(lines)
 
         made = FuncAnimation(figure, frame, frames=STEPS * FRAMES)  # type: ignore[arg-type]
@@ -103,3 +109,16 @@ def animation(cycle: Cycle) -> bytes:
             path = Path(folder) / "walk.gif"
             made.save(path, writer=PillowWriter(fps=FRAMES / max(cycle.t[-1], 0.1)), dpi=80)
             return path.read_bytes()
+
+
+def _seen(system: System, positions: Array) -> View:
+    """The plane of a planar walk; one in space is seen from a little ahead and above, its way along the page."""
+    chosen = views.choose(system, positions)
+    if chosen.labels is not None:
+        return chosen
+    up = upward(system)
+    way = positions[-1].mean(axis=0) - positions[0].mean(axis=0)
+    way = way - up * (way @ up)
+    way = way / np.linalg.norm(way) if np.linalg.norm(way) > 1e-9 else chosen.right
+    right = np.cos(TURN) * way + np.sin(TURN) * np.cross(up, way)
+    return View(right, np.cos(TILT) * up - np.sin(TILT) * np.cross(right, up), None)

@@ -8,7 +8,7 @@ from typing import Any
 from stepmap.errors import ModelError, ShapeError
 from stepmap.jobs.direct.job import DirectJob
 from stepmap.jobs.direct.obstacles import read_clearances
-from stepmap.jobs.parts import SHARED, WHOLE, read_system
+from stepmap.jobs.parts import SHARED, WHOLE, read_range, read_system
 from stepmap.jobs.weights import channel_names, input_names, read_noise, read_weights, state_names
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.task import SOLVERS, Task
@@ -42,8 +42,8 @@ def read(root: Table, name: str) -> DirectJob:
         "goal": _ends(root.table("goal")),
         **_cost(root.table("cost")),
         "limits": {key: _limit(root.table("limits"), key) for key in root.table("limits")},
-        "path": {key: _range(root.table("path"), key) for key in root.table("path")},
-        "boundary": {key: _range(root.table("boundary"), key) for key in root.table("boundary")},
+        "path": {key: read_range(root.table("path"), key) for key in root.table("path")},
+        "boundary": {key: read_range(root.table("boundary"), key) for key in root.table("boundary")},
         "clear": read_clearances(root, files),
         "weights": None if weights is None else weights.matrices[:2],
         **_solver(root.table("solver")),
@@ -116,16 +116,6 @@ def _limit(table: Table, key: str) -> Any:
     inner = table.table(key)
     inner.only(("low", "high", "rate"))
     return {name: inner.number(name) for name in inner}
-
-
-def _range(table: Table, key: str) -> Any:
-    """[low, high], a table with one of them, or one number for both."""
-    value = table.entries[key]
-    if isinstance(value, dict):
-        inner = table.table(key)
-        inner.only(("low", "high"))
-        return tuple(inner.number(end) if end in inner else None for end in ("low", "high"))
-    return table.numbers(key, ()) if isinstance(value, list) else table.number(key)
 
 
 def _solver(table: Table) -> dict[str, Any]:

@@ -9,15 +9,26 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.jobs.gaits.job import GaitJob
-from stepmap.jobs.parts import SHARED, read_start, read_system
-from stepmap.jobs.weights import by_name, channel_names, input_names, read_noise, require_positive, state_names
+from stepmap.jobs.parts import SHARED, read_range, read_start, read_system
+from stepmap.jobs.weights import (
+    by_name,
+    channel_names,
+    flattened,
+    input_names,
+    read_noise,
+    require_positive,
+    state_names,
+)
 from stepmap.mechanics import System
 from stepmap.optimal.direct import Phase
 from stepmap.optimal.direct.task import Task
 from stepmap.optimal.gaits.hold import natural
 from stepmap.toml.tables import Table
 
-TABLES = ("system", "phases", "periodic", "cost", "limits", "clearance", "landing", "friction", "design", "start")
+TABLES = (
+    *("system", "phases", "periodic", "cost", "limits", "path"),
+    *("clearance", "landing", "friction", "design", "start"),
+)
 OTHERS = ("weights", "solver", "noise")
 ENDS = ("low", "high", "rate")
 
@@ -32,12 +43,13 @@ def read(root: Table, name: str, more: tuple[str, ...] = ()) -> GaitJob:
     system = read_system(root.table("system"), files, moved=False)  # walkers go down slopes without a motor
     pose = read_start(root.table("start"), system)
     solver = root.table("solver")
-    solver.only(("starts", "seed", "max_iterations", "tolerance"))
+    solver.only(("starts", "seed", "max_iterations", "tolerance", "change"))
     options: dict[str, Any] = {
         "phases": [_phase(table) for table in root.tables("phases")],
-        "periodic": {key: _formula(root.table("periodic"), key) for key in root.table("periodic")},
+        "periodic": _periodic(root.table("periodic")),
         "running": _cost(root.table("cost")),
         "limits": _limits(root.table("limits"), system),
+        "path": {key: read_range(root.table("path"), key) for key in root.table("path")},
         "clearance": _gaps(root.table("clearance")),
         "landing": _gaps(root.table("landing")),
         "friction": _gaps(root.table("friction")),
@@ -47,6 +59,7 @@ def read(root: Table, name: str, more: tuple[str, ...] = ()) -> GaitJob:
         "seed": solver.whole("seed", 0),
         "max_iterations": solver.whole("max_iterations", 1500),
         "tolerance": solver.number("tolerance", 1e-9),
+        "change": solver.number("change") if "change" in solver else None,
         "weights": _weights(root.table("weights"), system),
     }
     try:
@@ -80,9 +93,15 @@ def _phase(table: Table) -> Phase:
         raise table.error(str(error), hint=error.hint) from None
 
 
-def _formula(table: Table, key: str) -> str | float:
-    value = table.entries[key]
-    return value if isinstance(value, str) else table.number(key)
+def _periodic(table: Table) -> dict[str, Any]:
+    """Formulas by coordinate, or lists of them by ball; hip.w = "…" is the name "hip.w", whether quoted or not."""
+    made: dict[str, Any] = {}
+    for name, (holder, key) in flattened(table).items():
+        value = holder.entries[key]
+        if isinstance(value, list) and not all(isinstance(part, str) for part in value):
+            raise holder.error('expected formulas as texts, such as ["hip.w", "-hip.x"]', key)
+        made[name] = value if isinstance(value, str | list) else holder.number(key)
+    return made
 
 
 def _cost(table: Table) -> str:

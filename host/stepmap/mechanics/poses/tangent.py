@@ -121,6 +121,30 @@ class Tangent:
             out[s : s + 4] = turn
         return ca.vertcat(*out)
 
+    def basis_of(self, q: ca.SX) -> ca.SX:
+        """What stored numbers change by along each tangent dimension at q̄, (nq, nv)."""
+        out = ca.SX(self.nq, self.nv)
+        for i, at in zip(*(part.tolist() for part in self.ordinary), strict=True):
+            out[i, at] = 1
+        for s, at in self.balls:
+            w, x, y, z = (q[s + k] / 2 for k in range(4))
+            out[s : s + 4, at : at + 3] = ca.vertcat(
+                ca.horzcat(-x, -y, -z), ca.horzcat(w, -z, y), ca.horzcat(z, w, -x), ca.horzcat(-y, x, w)
+            )
+        return out
+
+    def slope_of(self, after: ca.SX, slope: ca.SX, before: ca.SX) -> ca.SX:
+        """The derivative (nv, nv) between tangent spaces of a map of poses, from that of its stored numbers.
+
+        ``after`` and ``before`` have unit quaternions, so that 4 times the transpose of a basis is its inverse.
+        """
+        if not self.balls:
+            return slope
+        weights = ca.SX.ones(self.nv)
+        for _, at in self.balls:
+            weights[at : at + 3] = 4
+        return ca.diag(weights) @ self.basis_of(after).T @ slope @ self.basis_of(before)
+
     def retract_of(self, x: ca.SX, dx: ca.SX) -> ca.SX:
         """x moved along dx."""
         if not self.balls:

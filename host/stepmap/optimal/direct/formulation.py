@@ -12,7 +12,7 @@ from stepmap.mechanics.poses.quaternion import conjugate, product
 from stepmap.optimal.direct.conditions import Condition, boundary_conditions, path_conditions
 from stepmap.optimal.direct.names import expression
 from stepmap.optimal.direct.nlp.block import Block
-from stepmap.optimal.direct.phases.contacts import cones, open_gaps
+from stepmap.optimal.direct.phases.contacts import cone_conditions, open_gaps
 from stepmap.optimal.direct.phases.transition import Transition
 from stepmap.optimal.direct.stage import EFFORT, Node, Stage
 from stepmap.optimal.direct.task import Task
@@ -51,7 +51,7 @@ class Formulation:
     def _path(self, stage: Stage) -> tuple[list[Condition], list[Condition]]:
         """Conditions at nodes, and those in the middles of steps."""
         nodes, middles = path_conditions(stage, self.task.path)
-        return nodes, [*middles, *cones(stage, self.task.gaps["friction"])]
+        return nodes, [*middles, *cone_conditions(stage, self.task.gaps["friction"])]
 
     @cached_property
     def stage_blocks(self) -> tuple[Block, ...]:
@@ -107,7 +107,8 @@ class Formulation:
             struck = {name: v for name, v in task.gaps["landing"].items() if name not in task.all_phases[i].closed}
             landing = {name: v for name, v in struck.items() if v is not None and self._lands(name, i)}
             renaming = task.renaming if last else None
-            made.append(Transition(*nodes, modes[i], after, renaming, footholds, landing))
+            friction = task.gaps["friction"]
+            made.append(Transition(*nodes, modes[i], after, renaming, footholds, landing, friction))
         return tuple(made)
 
     def _lands(self, name: str, i: int) -> bool:

@@ -32,7 +32,7 @@ def first_guess(task: Task, steps: Sequence[int]) -> list[Motion]:
     motions = []
     for count, time, begin, end, mode in zip(steps, times, ends[:-1], ends[1:], task.modes, strict=True):
         q = interpolated(np.linspace(0, 1, FINE + 1), np.linspace(begin, end, count + 1), whole)
-        motions.append(through(task.mechanism, q, time, mode.count))
+        motions.append(through(task.mechanism, task.system.tangent.normalize(q), time, mode.count))
     return motions
 
 
@@ -56,7 +56,7 @@ def _whole_way(task: Task, steps: int) -> Array:
     if task.renaming is None:
         return straight(task, steps)
     end = support_pose(task.mechanism, task.modes[-1], task.modes[0], task.renaming, task.first.q, task.bounds.q)
-    return way(task.renaming.pose(end), end, task.bounds.q, steps)
+    return way(task.system.tangent, task.renaming.pose(end), end, task.bounds.q, steps)
 
 
 def _one_phase(task: Task, steps: int) -> Motion:

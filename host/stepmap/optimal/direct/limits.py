@@ -40,11 +40,14 @@ def read_limits(system: System, given: Mapping[str, Any]) -> dict[str, Limit]:
     if not isinstance(given, Mapping):
         raise ModelError(f"limits: expected a mapping from names to (low, high), got {given!r}")
     known = known_names(system)
+    both = {c.name for c in system.coordinates} & {i.name for i in system.inputs}
     out = {}
     for name, value in given.items():
         if name not in known:
             raise ModelError(f"limits: no coordinate, velocity, momentum or input is called {name!r}",
                              hint=nearest(str(name), known))  # fmt: skip
+        if name in both:
+            raise ModelError(f"limits: {name!r} is a coordinate and an input; give one of them another name")
         out[name] = _limit(value, f"limits of {name!r}")
     return out
 

@@ -185,8 +185,6 @@ class Task:
             raise ModelError("goal: a periodic motion ends where it began, renamed; leave it out")
         if self.solver != "ipopt" and (self.phases or self.cyclic or self.design):
             raise ModelError("solver: phases, periodic motions and designs are for 'ipopt' alone")
-        if self.system.tangent.balls and self.cyclic:
-            raise ModelError("periodic: a system with balls cannot be; use ordinary coordinates")
         if self.system.kinematic and self.cyclic:
             raise ModelError("periodic: a system with kinematic coordinates cannot be; drive them by forces")
         if self.periodic is not None and self.phases and self.system.gap_names:

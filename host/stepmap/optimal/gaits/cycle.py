@@ -31,7 +31,7 @@ class Stretch:
 
 @dataclass(frozen=True, eq=False)
 class Cycle:
-    """x (N+1, 2n) and u (N, nu) over all phases; x at the end of a phase is before its transition, x[0] after the last.
+    """x (N+1, nx) and u (N, nu) over all phases; x at the end of a phase is before its transition, x[0] after the last.
 
     A phase that closes a contact ends with a landing; one that only opens some ends without a jump.
     """
@@ -43,10 +43,10 @@ class Cycle:
     u: Array
 
     def __post_init__(self) -> None:
-        count, n = sum(s.steps for s in self.stretches), len(self.system.dynamic)
-        if self.x.shape != (count + 1, 2 * n) or self.u.shape != (count, len(self.system.inputs)):
+        count, nx = sum(s.steps for s in self.stretches), self.system.tangent.nq + self.system.tangent.nd
+        if self.x.shape != (count + 1, nx) or self.u.shape != (count, len(self.system.inputs)):
             raise ShapeError(
-                f"Cycle: expected x {(count + 1, 2 * n)} and u {(count, len(self.system.inputs))}, "
+                f"Cycle: expected x {(count + 1, nx)} and u {(count, len(self.system.inputs))}, "
                 f"got {self.x.shape} and {self.u.shape}"
             )
 

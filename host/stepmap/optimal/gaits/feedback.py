@@ -24,11 +24,11 @@ TURNS, REPEATS = 200, 1e-11
 
 
 class Slopes(NamedTuple):
-    """A (N, 2n, 2n) and B (N, 2n, nu) along a gait, deviations as Mode.deviations leaves them; ``start``: Π at x[0]."""
+    """A (N, ndx, ndx), B (N, ndx, nu) along a gait, deviations as Mode.deviations leaves them; ``start``: Π at x[0]."""
 
     A: Array
     B: Array
-    start: Array  # (2n, 2n)
+    start: Array  # (ndx, ndx)
 
     def monodromy(self, gains: Array | None = None) -> Array:
         """The derivative of the return map, with feedback where gains are given."""
@@ -45,7 +45,7 @@ class Slopes(NamedTuple):
 
 
 class Feedback(NamedTuple):
-    """Gains (N, nu, 2n), the cost-to-go P at x[0], and how often the period was swept."""
+    """Gains (N, nu, ndx), the cost-to-go P at x[0], and how often the period was swept."""
 
     gains: Array
     P: Array
@@ -68,10 +68,10 @@ def slopes(cycle: Cycle, *, fixed: bool = False) -> Slopes:
         elif i + 1 == len(cycle.stretches):
             J = _renamed(cycle, X[-1])
             A[-1], B[-1] = J @ A[-1], J @ B[-1]
-        keep = np.array([mode.deviations(x[: step.nd]) for x in X[:-1]])
+        keep = np.array([mode.deviations(x) for x in step.layout.pose(X[:-1])])
         all_A.append(A @ keep)
         all_B.append(B)
-    start = cycle.modes[0].deviations(cycle.x[0][: len(cycle.system.dynamic)])
+    start = cycle.modes[0].deviations(cycle.maps[0].layout.pose(cycle.x[0]))
     return Slopes(np.concatenate(all_A), np.concatenate(all_B), start)
 
 
@@ -82,7 +82,7 @@ def _renamed(cycle: Cycle, x: Array) -> Array:
 
 
 def periodic_gains(found: Slopes, Q: ArrayLike, R: ArrayLike) -> Feedback:
-    """The regulator of a periodic motion; Q (2n, 2n) weighs deviations of the state, R (nu, nu) those of inputs."""
+    """The regulator of a periodic motion; Q (ndx, ndx) weighs deviations of the state, R (nu, nu) those of inputs."""
     n, nu = found.B.shape[1:]
     Q, R = weight(Q, 0, n, "Q"), weight(R, 0, nu, "R", definite=True)
     P, change = Q, np.inf

@@ -27,8 +27,8 @@ from stepmap.steps.layout import Layout
 
 
 class Jumped(NamedTuple):
-    x: Array  # (2n), after renaming
-    slope: Array  # (2n, 2n): its derivative by the state before
+    x: Array  # after renaming
+    slope: Array  # (ndx, ndx): its derivative by the state before
     impulses: Array  # N s, in the rows of the new mode
 
 
@@ -42,23 +42,24 @@ class Jump:
 
     @cached_property
     def equations(self) -> Equations:
-        e = self.before.system.expressions
-        n = int(e.q.numel())
-        x, u, dt = ca.SX.sym("x", 2 * n), ca.SX.sym("u", 0), ca.SX.sym("dt")
-        slope = ca.jacobian(e.residual, e.q)
+        system = self.before.system
+        e, tangent = system.expressions, system.tangent
+        n, nq = tangent.nd, tangent.nq
+        x, u, dt = ca.SX.sym("x", nq + n), ca.SX.sym("u", 0), ca.SX.sym("dt")
+        slope = e.centered(ca.jacobian(e.charted.residual, e.chart))
         mass = ca.hessian(e.kinetic, e.v)[0]
         T = ca.SX.eye(n) if self.renaming is None else self.renaming.slope
         renamed = e.q if self.renaming is None else self.renaming.expression
         parts = ca.Function(
             "parts", [e.q, e.parameters], [mass, slope[self.before.rows, :], slope[self.after.rows, :], T, renamed]
         )
-        M, A, B, T, renamed = parts(x[:n], e.parameters)
+        M, A, B, T, renamed = parts(x[:nq], e.parameters)
         sizes = [n, A.shape[0], n, B.shape[0], n]
         z = ca.SX.sym("z", sum(sizes))
         before, mu, after, impulse, p = ca.vertsplit(z, np.cumsum([0, *sizes]).tolist())
         held = M @ before
         residual = ca.vertcat(
-            held + A.T @ mu - x[n:], A @ before, M @ after + B.T @ impulse - held, B @ after, T.T @ p - M @ after
+            held + A.T @ mu - x[nq:], A @ before, M @ after + B.T @ impulse - held, B @ after, T.T @ p - M @ after
         )
         return Equations(
             x,
@@ -72,11 +73,15 @@ class Jump:
             guess=ca.SX.zeros(z.numel()),
             decisive=int(z.numel()),
             linear=True,
+            ndx=2 * n,
+            retract=tangent.retract_of,
+            difference=tangent.difference_of,
         )
 
     @cached_property
     def _kernel(self) -> ImplicitKernel:
-        return ImplicitKernel(self.equations, Layout({"x": [(f"x{i}", "") for i in range(self.equations.nx)]}))
+        # of the layout the kernel asks for the number of tangent dimensions only
+        return ImplicitKernel(self.equations, Layout({"dx": [(f"dx{i}", "") for i in range(self.equations.tangent)]}))
 
     def __call__(self, x: Array, parameters: Array) -> Jumped:
         """The state after it, with its derivative."""

@@ -25,8 +25,8 @@ class Landed(NamedTuple):
     """What a landing did, and its derivatives."""
 
     x: Array  # after it, in new names
-    A: Array  # (2n, 2n)
-    B: Array  # (2n, nu)
+    A: Array  # (ndx, ndx)
+    B: Array  # (ndx, nu)
     time: float  # since the step's begin [s]
     before: Array  # x_α
     impulses: Array  # N s
@@ -43,11 +43,11 @@ class Landing:
 
     def __call__(self, x: Array, u: Array, near: float | None = None) -> Landed:
         """The landing from x under u that happens about ``near`` [s] later, by default at the end of the step."""
-        step, system, n = self.step, self.step.system, self.step.nd
+        step, system, n, nq = self.step, self.step.system, self.step.nd, self.step.layout.nq
         alpha = step.dt if near is None else near
         for _ in range(TURNS):
             at = step.length_sensitivity(x, u, dt=alpha)
-            pose = at.x[:n]
+            pose = at.x[:nq]
             slope = system.residuals_slope(pose)[self.row, :n]
             speed = float(slope @ at.T[:n])
             change = -float(system.residuals(pose)[self.row]) / speed if speed else np.inf
@@ -67,7 +67,7 @@ class Landing:
     def _landed(self, x: Array, u: Array, alpha: float) -> Landed:
         n = self.step.nd
         at = self.step.length_sensitivity(x, u, dt=alpha)
-        slope = self.step.system.residuals_slope(at.x[:n])[self.row, :n]
+        slope = self.step.system.residuals_slope(self.step.layout.pose(at.x))[self.row, :n]
         later = -1.0 / float(slope @ at.T[:n])
         A, B = (D + np.outer(at.T, later * slope @ D[:n]) for D in (at.A, at.B))
         after = self.jump(at.x, self.step.system.parameter_values)

@@ -41,7 +41,7 @@ class Mode:
             if constraint.rows[0] is Row.EQUALITY or constraint.name in self.closed:
                 held += range(at, at + count)
             at += count
-        moved = set(ca.sparsify(ca.jacobian(e.residual, e.q)).sparsity().row())
+        moved = set(ca.sparsify(e.centered(ca.jacobian(e.charted.residual, e.chart))).sparsity().row())
         return [row for row in held if row in moved]
 
     @property
@@ -55,12 +55,12 @@ class Mode:
         return self.system.residuals_slope(pose)[self.rows]
 
     def deviations(self, pose: Array) -> Array:
-        """Π (2n, 2n): deviations of (q, p) without what does not matter in this mode.
+        """Π (2n, 2n): deviations of (q, p) in tangent dimensions, without what does not matter in this mode.
 
         A standing foot keeps its place; one that stands elsewhere is moved back along the coordinates that the
         mechanism does not depend on. Momenta count up to the impulses of the rows: p and p + Dhᵀ μ go on alike.
         """
-        n = len(self.system.dynamic)
+        n = self.system.tangent.nd
         D = self.slope(pose)[:, :n]
         if not len(D):
             return np.eye(2 * n)
@@ -74,6 +74,7 @@ class Mode:
 
     def _require_independent(self) -> None:
         poses = np.random.default_rng(0).uniform(-1.0, 1.0, (3, len(self.system.coordinates)))
+        poses = self.system.tangent.normalize(poses)
         ranks = [int(np.linalg.matrix_rank(self.slope(pose), tol=1e-9)) for pose in poses]
         if max(ranks) < len(self.rows):
             raise ModelError(
@@ -83,16 +84,17 @@ class Mode:
 
 
 def cyclic(system: System) -> list[int]:
-    """Dynamic coordinates on which neither motion nor forces nor the slopes of constraints depend: where it is.
+    """Tangent dimensions on which neither motion nor forces nor the slopes of constraints depend: where it is.
 
     Weight may do work along them, as on a slope: only its gradient counts.
     """
     e = system.expressions
-    slopes = ca.vec(ca.jacobian(e.residual, e.q))
-    motion = ca.gradient(e.lagrangian, ca.vertcat(e.q, e.v))
-    everything = ca.vertcat(motion, e.force, ca.densify(slopes))
-    depends = ca.which_depends(everything, e.q, 1, False)
-    return [i for i in range(len(system.dynamic)) if not depends[i]]
+    moved = e.charted
+    slopes = ca.vec(ca.jacobian(moved.residual, e.chart))
+    motion = ca.gradient(moved.lagrangian, ca.vertcat(e.chart, e.v))
+    everything = ca.vertcat(motion, moved.force, ca.densify(slopes))
+    depends = ca.which_depends(everything, e.chart, 1, False)
+    return [i for i in range(system.tangent.nd) if not depends[i]]
 
 
 def rows_of(system: System, names: Sequence[str]) -> list[int]:

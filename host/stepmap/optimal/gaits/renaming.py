@@ -13,14 +13,15 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
-from stepmap.optimal.gaits.names import Formula, expressed
+from stepmap.optimal.gaits.names import Formula, expressed, spread
 
 ALIKE = 1e-7  # relative, between numbers that formulas give in two ways
 
 
 @dataclass(frozen=True, eq=False)
 class Renaming:
-    """q' = ρ(q) by formulas; a coordinate without one keeps its name. Momenta follow by p = Tᵀ p', T = Dρ.
+    """q' = ρ(q) by formulas; a coordinate without one keeps its name. Momenta follow by p = Tᵀ p', T = Dρ between
+    tangent spaces.
 
     The renamed mechanism must be the same one: its energies as before, and each contact in the place of another.
     """
@@ -29,10 +30,6 @@ class Renaming:
     formulas: Mapping[str, Formula] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = [c.name for c in self.system.coordinates]
-        for name in self.formulas:
-            if name not in known:
-                raise ModelError(f"periodic: no coordinate is called {name!r}; there are {', '.join(known)}")
         if self.system.kinematic:
             raise ModelError(
                 f"periodic: {self.system.kinematic[0].name!r} is a kinematic coordinate, and gaits have none yet; "
@@ -44,7 +41,7 @@ class Renaming:
     @cached_property
     def expression(self) -> ca.SX:
         """ρ as an expression of the system's q and parameters."""
-        e, formulas = self.system.expressions, self.formulas
+        e, formulas = self.system.expressions, spread(self.system, self.formulas)
         parts = [
             expressed(self.system, formulas[c.name], f"periodic {c.name}") if c.name in formulas else e.q[i]
             for i, c in enumerate(self.system.coordinates)
@@ -54,7 +51,8 @@ class Renaming:
     @cached_property
     def slope(self) -> ca.SX:
         """T = Dρ."""
-        return ca.densify(ca.jacobian(self.expression, self.system.expressions.q))
+        q = self.system.expressions.q
+        return ca.densify(self.system.tangent.slope_of(self.expression, ca.jacobian(self.expression, q), q))
 
     @cached_property
     def _functions(self) -> ca.Function:
@@ -72,7 +70,7 @@ class Renaming:
     @cached_property
     def partners(self) -> dict[str, str]:
         """By the name of each contact, that of the one whose place it takes."""
-        slopes = [(q, self.pose(q), self.matrix(q)) for q in self._poses]
+        slopes = [(q, self.pose(q), self.matrix(q)) for q in self.poses]
         found: dict[str, str] = {}
         at = dict(zip((c.name for c in self.system.constraints), self._places(), strict=True))
         gaps = [c.name for c in self.system.constraints if c.rows[0] is Row.GAP]
@@ -109,16 +107,18 @@ class Renaming:
         return out
 
     @cached_property
-    def _poses(self) -> Array:
+    def poses(self) -> Array:
         """Poses about the start, at which formulas are compared."""
-        start = self.system.configuration({})
-        return start + np.random.default_rng(0).uniform(-0.2, 0.2, (3, len(start)))
+        tangent = self.system.tangent
+        moves = np.random.default_rng(0).uniform(-0.2, 0.2, (3, tangent.nv))
+        return tangent.retract(self.system.configuration({}), moves)
 
     def _require_same_mechanism(self) -> None:
-        for q in self._poses:
+        for q in self.poses:
             renamed, T = self.pose(q), self.matrix(q)
             if not (np.isfinite(renamed).all() and np.isfinite(T).all()):
                 raise ModelError("periodic: the formulas have no finite value near the start")
+            self._require_attitudes(renamed)
             if np.linalg.cond(T) > 1e9:
                 raise ModelError("periodic: different poses get the same names; every coordinate must come back")
             M = self.system.mass_matrix(q)
@@ -127,4 +127,13 @@ class Renaming:
                 raise ModelError(
                     f"periodic: the renamed mechanism is another one: its masses differ by {100 * off:.2g} %",
                     hint="Legs that change their roles must be equal, and all coordinates need the formulas for it.",
+                )
+
+    def _require_attitudes(self, renamed: Array) -> None:
+        for (at, _), ball in zip(self.system.tangent.balls, self.system.balls, strict=True):
+            norm = float(np.linalg.norm(renamed[at : at + 4]))
+            if abs(norm - 1) > ALIKE:
+                raise ModelError(
+                    f"periodic: the formulas of {ball.name!r} make a quaternion of the norm {norm:.4g}, not 1",
+                    hint="A mirror is a change of signs: (w, -x, y, -z) where y points to the side.",
                 )

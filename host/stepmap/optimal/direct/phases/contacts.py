@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
 from stepmap.arrays import Array
@@ -15,6 +14,7 @@ from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
 from stepmap.optimal.direct.conditions import Condition
 from stepmap.optimal.direct.mechanism import Mode
+from stepmap.optimal.direct.phases.cones import cones
 from stepmap.optimal.direct.stage import Stage
 from stepmap.text import nearest
 
@@ -48,18 +48,10 @@ def most_open(system: System, rows: list[int], clearance: Mapping[str, float | N
     return out
 
 
-def cones(stage: Stage, friction: Mapping[str, float | None]) -> list[Condition]:
-    """|λ_t| ≤ μ λ_n along each tangent of a foot that sticks."""
-    mode, found = stage.mode, []
-    owner, ratio, normal = "", 0.0, ca.SX(0)
-    for i, (name, kind) in enumerate(zip(mode.labels, mode.kinds, strict=True)):
-        if kind is Row.GAP:
-            owner, ratio, normal = name, friction.get(name) or 0.0, stage.lam[i]
-        elif kind is Row.TANGENT and ratio:
-            for side in (-1, 1):
-                row = ratio * normal + side * stage.lam[i]
-                found.append(Condition(row, 0.0, np.inf, f"friction cone of {owner}"))
-    return found
+def cone_conditions(stage: Stage, friction: Mapping[str, float | None]) -> list[Condition]:
+    """Forces of a step within their cones."""
+    found = cones(stage.mode, stage.lam, friction)
+    return [Condition(row, 0.0, np.inf, f"friction cone of {name}") for row, name in found]
 
 
 def least_forces(mode: Mode) -> Array:

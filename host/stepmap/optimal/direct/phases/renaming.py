@@ -1,4 +1,7 @@
-"""How coordinates at the start of a cycle follow from those at its end: q' = ρ(q), momenta by p = Tᵀ p', T = Dρ."""
+"""How coordinates at the start of a cycle follow from those at its end: q' = ρ(q), momenta by p = Tᵀ p', T = Dρ.
+
+T is between tangent spaces: a ball's three dimensions are turns about its axes before and after.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.optimal.direct.mechanism import Mechanism
 from stepmap.optimal.direct.names import Formula, by_name, expression
-from stepmap.text import nearest
+from stepmap.optimal.gaits.names import spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +27,7 @@ class Renaming:
     formulas: Mapping[str, Formula]
 
     def __post_init__(self) -> None:
-        names = [c.name for c in self.mechanism.system.coordinates]
-        if not isinstance(self.formulas, Mapping):
-            raise ModelError(f"periodic: expected a mapping from coordinates to formulas, got {self.formulas!r}")
-        for name in self.formulas:
-            if name not in names:
-                raise ModelError(f"periodic: no coordinate is called {name!r}", hint=nearest(str(name), names))
+        _ = self.by_coordinate
         q = self.mechanism.system.configuration({})
         T = np.asarray(self.function(q, self.mechanism.system.parameter_values)[1])
         if not np.isfinite(T).all() or np.linalg.matrix_rank(T, tol=1e-9) < len(T):
@@ -39,17 +37,23 @@ class Renaming:
             )
 
     @cached_property
+    def by_coordinate(self) -> dict[str, Formula]:
+        """The formulas by coordinates, those of a ball by its entries."""
+        return spread(self.mechanism.system, self.formulas)
+
+    @cached_property
     def function(self) -> ca.Function:
         """ρ and T of (q̄, parameters)."""
         system = self.mechanism.system
         q, par = ca.SX.sym("q", self.mechanism.nq), ca.SX.sym("par", len(system.parameters))
-        names = by_name(self.mechanism, q, par) | {"t": ca.SX(0)}
+        names, formulas = by_name(self.mechanism, q, par) | {"t": ca.SX(0)}, self.by_coordinate
         parts = [
-            expression(self.formulas[c.name], names, f"periodic {c.name!r}") if c.name in self.formulas else q[i]
+            expression(formulas[c.name], names, f"periodic {c.name!r}") if c.name in formulas else q[i]
             for i, c in enumerate(system.coordinates)
         ]
         renamed = ca.densify(ca.vertcat(*parts))
-        return ca.Function("renaming", [q, par], [renamed, ca.densify(ca.jacobian(renamed, q))])
+        slope = self.mechanism.tangent.slope_of(renamed, ca.jacobian(renamed, q), q)
+        return ca.Function("renaming", [q, par], [renamed, ca.densify(slope)])
 
     def pose(self, q: Array) -> Array:
         """ρ(q)."""

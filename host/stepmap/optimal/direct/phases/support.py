@@ -10,6 +10,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics.constraints import Row
+from stepmap.mechanics.poses.tangent import Tangent
 from stepmap.optimal.direct.mechanism import Mechanism, Mode
 from stepmap.optimal.direct.phases.renaming import Renaming
 
@@ -31,6 +32,7 @@ def support_pose(
     rows = [here[i] for i in before.rows if system.constraint_rows[i] is not Row.TANGENT]
     for i in after.rows:
         rows.append(there[i] - here[i] if system.constraint_rows[i] is Row.TANGENT else there[i])
+    rows += [ca.sumsqr(q[s : s + 4]) - 1 for s, _ in mechanism.tangent.balls]
     total = ca.vertcat(*rows) if rows else ca.SX(0, 1)
     function = ca.Function("support", [q, par], [total, ca.densify(ca.jacobian(total, q))])
 
@@ -78,10 +80,10 @@ def _within(off: Callable[[Array], tuple[Array, Array]], near: Array, low: Array
     )
 
 
-def way(begin: Array, end: Array, bounds: Array, steps: int) -> Array:
+def way(tangent: Tangent, begin: Array, end: Array, bounds: Array, steps: int) -> Array:
     """Poses (steps + 1) on the straight way, joints bent towards the middle of their range on it."""
     part = np.linspace(0.0, 1.0, steps + 1)[:, None]
-    q = (1 - part) * begin + part * end
+    q = tangent.retract(begin, part * tangent.difference(begin, end))
     low, high = bounds
     limited = np.isfinite(low) & np.isfinite(high)
     middle = np.where(limited, (np.where(limited, low, 0.0) + np.where(limited, high, 0.0)) / 2, 0.0)

@@ -1,16 +1,17 @@
 """The transition between phases, or from a cycle's end to its start, as rows of one block (Pekarek, ch. 4).
 
     p_N = M v⁻ + Aᵀ μ,   A v⁻ = 0          what the old contacts held back is taken off
-    M v⁺ = M v⁻ − Bᵀ Λ,   B v⁺ = 0          plastic impact on the new ones, Λ ≥ 0 along their normals
+    M v⁺ = M v⁻ − Bᵀ Λ,   B v⁺ = 0          plastic impact on the new ones, Λ ≥ 0 along their normals, in the cone
     q'_0 = ρ(q_N),   Tᵀ p'_0 = M v⁺         renaming; ρ is the identity between phases
 
-v⁻, μ, v⁺, Λ are variables, so that the rows stay sparse and nothing is inverted.
+v⁻, μ, v⁺, Λ are variables, so that the rows stay sparse and nothing is inverted. Steps keep the norm of a quaternion,
+so around a cycle its four rows would depend on each other: three of them say the turn, and one the norm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import casadi as ca
@@ -18,8 +19,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.mechanics.constraints import Row
+from stepmap.mechanics.poses.quaternion import conjugate, product
 from stepmap.optimal.direct.mechanism import Mode
 from stepmap.optimal.direct.nlp.block import Block
+from stepmap.optimal.direct.phases.cones import cones
 from stepmap.optimal.direct.phases.renaming import Renaming
 from stepmap.optimal.direct.stage import Node
 
@@ -29,7 +32,7 @@ class Transition:
     """From the end of a phase in one mode to the start of the next in another.
 
     ``footholds`` are places (by row of the constraints) at which feet stand that stick; ``landing`` are least speeds
-    [m/s] at which gaps, named as before the transition, close.
+    [m/s] at which gaps, named as before the transition, close; ``friction`` are ratios of contacts that stick.
     """
 
     last: Node
@@ -39,6 +42,7 @@ class Transition:
     renaming: Renaming | None
     footholds: Mapping[int, float]
     landing: Mapping[str, float]
+    friction: Mapping[str, float | None] = field(default_factory=dict)
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -60,18 +64,18 @@ class Transition:
 
     @cached_property
     def _parts(self) -> tuple[list[ca.SX], list[ca.SX]]:
-        """Equations, and speeds that have least values."""
+        """Equations, and what is not negative: speeds beyond their least values, impulses within their cones."""
         m, last, first = self.last.mechanism, self.last, self.first
         nd, system = m.nd, m.system
         v, mu, v_after, impulse = ca.vertsplit(self._own, np.cumsum([0, *self._sizes]).tolist())
-        renamed, T = (last.q, ca.SX.eye(m.nq)) if self.renaming is None else self.renaming.function(last.q, last.par)
+        renamed, T = (last.q, ca.SX.eye(m.n)) if self.renaming is None else self.renaming.function(last.q, last.par)
         held, next_held = m.held(last.q, last.par), m.held(renamed, last.par)
         M, T = m.mass(last.q, last.par)[:nd, :nd], T[:nd, :nd]
         A, B = self.before.pick(held.slope), self.after.pick(next_held.slope) @ T
         there = m.held(first.q, last.par).residual
         closing = [i for i in self.after.rows if system.constraint_rows[i] is Row.GAP and i in self.fresh]
         equations = [
-            first.q - renamed,
+            self._joined(renamed),
             last.p - M @ v - A.T @ mu,
             A @ v,
             M @ (v_after - v) + B.T @ impulse,
@@ -80,8 +84,18 @@ class Transition:
             *(there[i] for i in closing),
             *(there[i] - place for i, place in self.footholds.items()),
         ]
-        speeds = [held.slope[system.constraint_names.index(name), :] @ v for name in self.landing]
-        return equations, speeds
+        speeds = [held.slope[system.constraint_names.index(name), :] @ v - slow for name, slow in self.landing.items()]
+        return equations, [*speeds, *(row for row, _ in cones(self.after, impulse, self.friction))]
+
+    def _joined(self, renamed: ca.SX) -> ca.SX:
+        """Rows of the next start."""
+        first = self.first.q
+        rows = [first[i] - renamed[i] for i in range(first.numel())]
+        for s, _ in self.last.mechanism.tangent.balls if self.renaming is not None else ():
+            here = [first[s + k] for k in range(4)]
+            turn = product(conjugate([renamed[s + k] for k in range(4)]), here)
+            rows[s : s + 4] = [sum((e * e for e in here), ca.SX(-1)), *turn[1:]]
+        return ca.vertcat(*rows)
 
     @cached_property
     def fresh(self) -> set[int]:
@@ -89,9 +103,9 @@ class Transition:
         m = self.last.mechanism
         system = m.system
         rng = np.random.default_rng(0)
-        q = system.configuration({}) + rng.uniform(-0.2, 0.2, m.nq)
+        q = m.tangent.retract(system.configuration({}), rng.uniform(-0.2, 0.2, m.n))
         A = system.residuals_slope(q)[list(self.before.rows)]
-        renamed, T = q, np.eye(m.nq)
+        renamed, T = q, np.eye(m.n)
         if self.renaming is not None:
             renamed, T = self.renaming.pose(q), np.asarray(self.renaming.function(q, system.parameter_values)[1])
         slopes = system.residuals_slope(renamed) @ T
@@ -105,22 +119,21 @@ class Transition:
     @cached_property
     def block(self) -> Block:
         """Variables: the last node, the first one, its own, the design."""
-        equations, speeds = self._parts
+        equations, more = self._parts
         y = ca.vertcat(self.last.x, self.first.x, self._own, self.last.designed)
-        return Block(y, self.last.c, ca.vertcat(*equations, *speeds))
+        return Block(y, self.last.c, ca.vertcat(*equations, *more))
 
     @property
     def rows(self) -> tuple[Array, Array]:
         """Bounds of the rows."""
         low, high = np.zeros((2, 1, self.block.size))
-        speeds = list(self.landing.values())
-        if speeds:
-            low[0, -len(speeds) :], high[0, -len(speeds) :] = speeds, np.inf
+        high[0, self.block.size - len(self._parts[1]) :] = np.inf
         return low, high
 
     @property
     def labels(self) -> tuple[str, ...]:
-        names = [*(f"landing of {name}" for name in self.landing)]
+        cone = (f"cone of the landing of {name}" for _, name in cones(self.after, self._own, self.friction))
+        names = [*(f"landing of {name}" for name in self.landing), *cone]
         return (*("transition",) * (self.block.size - len(names)), *names)
 
     def guess(self, v: Array, v_after: Array) -> Array:
