@@ -14,6 +14,7 @@ import stepmap as sm
 DT = 0.01
 LARGEST = "marionette"
 """Of the catalog. Second derivatives of its Euler step compile for 25 s: one kind of step shows what size does."""
+LARGE = (LARGEST, "tendon_hand")
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Case:
 
     @property
     def points(self) -> tuple[tuple[sm.StepMap, np.ndarray, np.ndarray], ...]:
-        """Both steps, each with a state and an input; of the largest system the midpoint step alone."""
+        """Both steps, each with a state and an input; of large systems the midpoint step alone."""
         midpoint = (self.midpoint, self.x, self.u)
-        return (midpoint,) if self.name == LARGEST else (midpoint, (self.euler, *self.euler_point))
+        return (midpoint,) if self.name in LARGE else (midpoint, (self.euler, *self.euler_point))
 
 
 @functools.cache

@@ -51,6 +51,7 @@ from stepmap.optimal import (
     switching,
 )
 from stepmap.optimal.controllability import Controllability, controllability
+from stepmap.optimal.grasps import Grip, co_contract, grip_forces
 from stepmap.optimal.planner import PlannedMotion, plan
 from stepmap.steps import (
     Curvature,
@@ -89,6 +90,7 @@ __all__ = [
     "Expression",
     "ExtendedKalmanFilter",
     "Frames",
+    "Grip",
     "HalfSpace",
     "Heightmap",
     "InputLimits",
@@ -130,6 +132,7 @@ __all__ = [
     "atan",
     "atan2",
     "check_derivatives",
+    "co_contract",
     "controllability",
     "cos",
     "design_study",
@@ -138,6 +141,7 @@ __all__ = [
     "euler",
     "exp",
     "from_tree",
+    "grip_forces",
     "homotopy",
     "log",
     "lqr",

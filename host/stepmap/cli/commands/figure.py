@@ -21,7 +21,8 @@ def figure(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="fig2, fig3, fig4, double_pendulum, cart_pendulum, planner, wedge_path, wedge_energy."
+            metavar="NAME",
+            help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, planner, wedge_path, wedge_energy.",
         ),
     ],
     recording: Annotated[
