@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.spatial.transform import Rotation, Slerp
 
 import stepmap as sm
@@ -115,10 +118,30 @@ def test_the_plan_lies_on_its_map_and_holds_off_what_disturbs_it(solution: sm.Di
 def test_the_board_s_flight_has_its_period_and_hardly_costs_more(
     job: DirectJob, flight: sm.DirectSolution, flown: sm.DirectSolution
 ) -> None:
-    steps = flown.trajectory.steps
     assert flown.step.dt == pytest.approx(job.dt, rel=1e-12)
-    assert steps == np.ceil(flight.time / job.dt)
+    assert flown.trajectory.steps == np.ceil(flight.time / job.dt) + 1  # the last one holds the goal
     assert flown.cost == pytest.approx(flight.cost, rel=0.02)
     bounds = job.task.bounds
     assert (flown.trajectory.u >= bounds.u[0] - 1e-9).all()
     assert (flown.trajectory.u <= bounds.u[1] + 1e-9).all()
+
+
+def test_the_end_is_held_by_its_last_input(flown: sm.DirectSolution) -> None:
+    """Without feedback: a level helicopter hovers where its lift is its weight."""
+    x, u = flown.trajectory.x[-1], flown.trajectory.u[-1]
+    np.testing.assert_allclose(u, [5.0 * 9.8, 0, 0, 0], atol=1e-9)
+    after = flown.step.rollout(x, np.tile(u, (10, 1))).x[-1]
+    assert np.abs(flown.step.layout.difference(x, after)).max() < 1e-6
+
+
+def test_a_report_tells_of_room_and_shows_the_flight(job: DirectJob, flown: sm.DirectSolution) -> None:
+    (room,) = job.told(flown)["direct"]["room"]
+    assert room["what"] == "clearance of body from the heightmap"
+    assert 0.39 < room["least"] <= 0.4 + 1e-6  # its margin, and a little less between nodes
+    findings = {one.name: one for one in job.judged(flown).findings}
+    assert all(one.ok for one in findings.values())
+    assert "found within 3 to 12 s" in findings["time"].text
+    assert set(job.drawn(flown)) == {"path", "coordinates", "inputs", "clearances"}
+    with Image.open(io.BytesIO(job.animated(flown)["motion.gif"])) as film:
+        shown = sum(film.seek(i) or film.info["duration"] for i in range(film.n_frames))
+    assert shown / 1000 == pytest.approx(flown.trajectory.t[-1] + 0.8, abs=0.3)  # s, the last picture stays for 0.8

@@ -11,7 +11,7 @@ import stepmap as sm
 from stepmap import jobs
 from stepmap.jobs import optimize as optimum
 
-CAPTIONS = {name: text for name, text in optimum.CAPTIONS.items() if name not in ("energy", "ground")}  # of gaits
+CAPTIONS = {name: optimum.CAPTIONS[name] for name in ("path", "tracking", "inputs", "convergence", "tension")}
 MASS = """\
 [system]
 name = "suspended_mass"

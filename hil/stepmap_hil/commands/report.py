@@ -40,7 +40,9 @@ def report(
     folder.mkdir(parents=True, exist_ok=True)
     _require_files(folder)
     with working("drawing"), blaming(file):
-        evaluated = results.evaluate(recorded.controller, recorded.closed, recorded.opened, recorded.facts)
+        evaluated = results.evaluate(
+            recorded.controller, recorded.closed, recorded.opened, recorded.facts, recorded.job
+        )
         summary = evaluated.summary
         verdict = verdict_on(recorded.closed, summary)[0] if recorded.concluded else runs.ABORTED
         results.save(folder, evaluated, summary, verdict)

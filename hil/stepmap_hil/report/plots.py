@@ -9,6 +9,7 @@ import numpy as np
 
 from stepmap import units
 from stepmap.arrays import Array
+from stepmap.geometry import Shape
 from stepmap.mechanics.quantity import Coordinate, Input
 from stepmap.mechanics.system import System
 from stepmap_codegen import Controller
@@ -253,12 +254,18 @@ def _plural(unit: str, controller: Controller) -> str:
     return "masses" if unit == "m" else names[0] if len(names) == 1 else units.plural(unit)
 
 
-def draw(controller: Controller, closed: Series, opened: Series | None, angles: str = "rad") -> dict[str, Figure]:
-    """All figures by name; `captions` says what each shows."""
+def draw(
+    controller: Controller,
+    closed: Series,
+    opened: Series | None,
+    angles: str = "rad",
+    shapes: Sequence[Shape] = (),
+) -> dict[str, Figure]:
+    """All figures by name; `captions` says what each shows. ``shapes`` are obstacles."""
     from stepmap.plots.style import styled
 
     with styled():
-        made = {"motion": motion(controller, closed), "tracking": tracking(controller, closed, opened, angles)}
+        made = {"motion": motion(controller, closed, shapes), "tracking": tracking(controller, closed, opened, angles)}
         made["errors"] = tracking_errors(controller, closed, opened, angles)
         if two_lengths(controller):
             made["setpoint"] = setpoint(controller, *_both(closed, opened))
@@ -269,13 +276,13 @@ def draw(controller: Controller, closed: Series, opened: Series | None, angles: 
     return made
 
 
-def motion(controller: Controller, closed: Series) -> Figure:
+def motion(controller: Controller, closed: Series, shapes: Sequence[Shape] = ()) -> Figure:
     """The mechanism at several times of the run, with the paths of its masses and those of the reference."""
     from stepmap.plots.figures import poses
     from stepmap.plots.motion import Motion
 
     step = controller.plant.step
-    run = Motion.of(step.system, closed.time, closed.coordinates)
+    run = Motion.of(step.system, closed.time, closed.coordinates, shapes)
     return poses(run, step.layout.pose(closed.reference), "plant" if closed.known else "estimate")
 
 

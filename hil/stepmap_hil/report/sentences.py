@@ -8,6 +8,7 @@ from typing import Any
 from stepmap.optimal.goals.verdict import Verdict
 from stepmap.text import sentence
 from stepmap.units import size
+from stepmap_hil.report import room
 from stepmap_hil.report.by_unit import dynamic, grouped, length, only_lengths, told
 from stepmap_hil.runs.stage_times import StageTime
 
@@ -69,6 +70,7 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         *_open_loop(summary),
         *_estimate(summary),
         *_filtered(summary),
+        *room.rows(summary),
         ("commands", _commands(summary)),
         ("bit-exact", exact),
         *times,

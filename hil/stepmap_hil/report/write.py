@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepmap.files import write_whole
+from stepmap.jobs import Job
 from stepmap.report import Grid, Picture, Section, page
 from stepmap_codegen import Controller
 from stepmap_hil.report import plots as figures
+from stepmap_hil.report import room
 from stepmap_hil.report.sentences import each, introduction, outcome, plan_verdict, stages, table
 from stepmap_hil.report.series import moving, series
 from stepmap_hil.report.summary import comparison, summarize
@@ -54,14 +56,25 @@ class Evaluated:
     captions: Mapping[str, str]
 
 
-def evaluate(controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any]) -> Evaluated:
-    """Metrics and pictures of a run, which is what takes time; raises LinkError where it has no tick."""
+def evaluate(
+    controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any], job: Job | None = None
+) -> Evaluated:
+    """Metrics and pictures of a run, which is what takes time; raises LinkError where it has no tick.
+
+    With its job, also the room between the mechanism and obstacles.
+    """
     mine = series(controller, closed)
     other = series(controller, opened) if opened is not None and moving(opened) else None
-    summary = summarize(controller, closed, mine, {**known, **comparison(controller, mine, other)}, other)
-    drawn = figures.draw(controller, mine, other, known.get("angles") or "rad")
+    around = room.clearances(job)
+    more = {**known, **comparison(controller, mine, other), **room.metrics(around, mine, other)}
+    summary = summarize(controller, closed, mine, more, other)
+    drawn = figures.draw(controller, mine, other, known.get("angles") or "rad", room.shapes(job))
+    captions = figures.captions(controller, compared=other is not None)
+    if around:
+        drawn["clearances"] = room.figure(around, mine, other)
+        captions["clearances"] = room.CAPTION
     pictures = {name: _rendered(figure) for name, figure in drawn.items()}
-    return Evaluated(closed, summary, pictures, figures.captions(controller, compared=other is not None))
+    return Evaluated(closed, summary, pictures, captions)
 
 
 def _rendered(figure: Figure) -> dict[str, bytes]:

@@ -52,6 +52,8 @@ CAPTIONS = {
     "convergence": "The search: directional derivative and cost at every iteration.",
     "tree": "The tree of the search: its nodes, the path taken through it, start and end, obstacles.",
     "tension": "Constraint forces, positive when they pull.",
+    "coordinates": "Coordinates over time.",
+    "clearances": "Room between what moves and the obstacles, at nodes and between them; margins dashed.",
     "energy": "Energy; potential and total energy relative to the start.",
     "design": "Cost over the parameters that are found: inner solves, their surrogate, slopes and the exact gradient.",
     "ground": "Forces of the ground on feet that stand, in the cone that was asked for.",
@@ -244,6 +246,8 @@ def key_figures(job: Job, solution: Outcome, cpu_s: float) -> list[tuple[str, st
     step, steps = step_of(job, solution), solution.plan.trajectory.steps
     simulation = Simulation(step, solution.plan.trajectory)
     longer = f", longer than the {job.steps * job.dt:g} s of the job" if steps > job.steps else ""
+    if (found := getattr(job, "found_within", None)) is not None:
+        longer = f", found within {found[0]:g} to {found[1]:g} s"
     relaxed = getattr(solution, "relaxation", None)  # its last slope is that of a polish, which may end on a kink
     slope = f", |Dg| {abs(solution.history[-1].slope):.2g}" if solution.history and relaxed is None else ""
     rows = [

@@ -1,7 +1,7 @@
 """Pictures of simulations and optimizations, drawn with matplotlib, which takes a while to import."""
 
 from stepmap.plots.figures import coordinates, energy, forces, motion, overview
-from stepmap.plots.optimum import commands, convergence, path, tracking
+from stepmap.plots.optimum import commands, convergence, inputs, path, tracking
 from stepmap.plots.style import FORMATS, render
 from stepmap.plots.tree import tree
 
@@ -12,6 +12,7 @@ __all__ = [
     "coordinates",
     "energy",
     "forces",
+    "inputs",
     "motion",
     "overview",
     "path",

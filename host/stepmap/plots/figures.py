@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stepmap.arrays import Array
+from stepmap.geometry import Shape
 from stepmap.plots.motion import Motion, draw_motion, draw_paths
 from stepmap.plots.series import draw_energy, draw_forces, draw_panel, panels
 from stepmap.plots.style import COLORS, FAINT, blank, styled
@@ -14,10 +17,10 @@ from stepmap.simulation import Simulation
 WIDTH, PANEL = 8.6, 1.55  # of a figure, and height of one panel over time [inches]
 
 
-def motion(simulation: Simulation) -> Figure:
-    """The mechanism at several times; as wide as the motion is."""
+def motion(simulation: Simulation, shapes: Sequence[Shape] = ()) -> Figure:
+    """The mechanism at several times, among obstacles; as wide as the motion is."""
     with styled():
-        return _poses(Motion.simulated(simulation))[0]
+        return _poses(Motion.simulated(simulation, shapes))[0]
 
 
 def poses(motion: Motion, wanted: Array, label: str) -> Figure:
@@ -45,7 +48,7 @@ def _poses(motion: Motion) -> tuple[Figure, Axes]:
         shape = axes.dataLim.width / max(axes.dataLim.height, 1e-9)
         figure.set_size_inches(min(max(3.9 * shape + 1.0, 4.6), WIDTH), 4.2)
     elif not motion.in_a_row:
-        figure.set_size_inches(6.4, 5.2)
+        figure.set_size_inches(*(WIDTH, 6.0) if motion.shapes else (6.4, 5.2))
     return figure, axes
 
 

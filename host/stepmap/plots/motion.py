@@ -3,6 +3,7 @@ many parts as a row of poses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +13,20 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
 from stepmap.arrays import Array
+from stepmap.geometry import Shape
 from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.plots import space
 from stepmap.plots import view as views
+from stepmap.plots.obstacles import scenery
 from stepmap.plots.skeleton import Pair, Skeleton, normals, skeleton, slack
 from stepmap.plots.style import COLORS, FAINT, GRID, INK
 from stepmap.plots.view import View
 from stepmap.simulation import Simulation
 
+ABOVE = 48.0  # degrees, of the camera over obstacles: it looks into valleys
 FLASHES, ROW = 13, 7  # poses on one spot, poses in a row
+SMALL = 0.1  # of its way: a mechanism that is drawn finer
 PARTS = 16  # links and strings that poses on one spot may have; of more, poses stand in a row
 
 
@@ -48,16 +53,24 @@ class Motion:
     positions: Array  # of all frames, (times, frame, 3) [m]
     view: View
     slack: Array  # of all strings, (times, strings) [m]
+    shapes: tuple[Shape, ...] = ()  # obstacles
 
     @classmethod
-    def of(cls, system: System, t: Array, poses: Array) -> Motion:
+    def of(cls, system: System, t: Array, poses: Array, shapes: Sequence[Shape] = ()) -> Motion:
         parts, positions = skeleton(system), system.positions(poses)
         view = views.choose(system, positions[:, parts.visible])
-        return cls(system, t, parts, positions, view, slack(system, poses))
+        return cls(system, t, parts, positions, view, slack(system, poses), tuple(shapes))
 
     @classmethod
-    def simulated(cls, simulation: Simulation) -> Motion:
-        return cls.of(simulation.system, simulation.trajectory.t, simulation.poses)
+    def simulated(cls, simulation: Simulation, shapes: Sequence[Shape] = ()) -> Motion:
+        return cls.of(simulation.system, simulation.trajectory.t, simulation.poses, shapes)
+
+    def pen(self, strength: float) -> Pen:
+        """Finer where the mechanism is small beside its way."""
+        seen = self.positions[:, self.parts.visible]
+        size = float(np.ptp(seen[0], axis=0).max(initial=0.0))
+        small = size < SMALL * float(np.ptp(seen.reshape(-1, 3), axis=0).max())
+        return Pen(strength, link=1.6, mass=5.5) if small else Pen(strength)
 
     @property
     def planar(self) -> bool:
@@ -76,19 +89,34 @@ class Motion:
 
 def draw_motion(figure: Figure, place: SubplotSpec | int, motion: Motion) -> Axes:
     """Axes with the mechanism at several times, the last one strongest, with the paths of its masses."""
+    if motion.in_a_row:
+        axes = figure.add_subplot(place)
+        _draw_row(axes, motion)
+        return axes
+    axes = draw_stage(figure, place, motion)
+    _draw_flashes(axes, motion)
+    return axes
+
+
+def draw_stage(figure: Figure, place: SubplotSpec | int, motion: Motion) -> Axes:
+    """Axes for a motion, with what stands: floors, walls and obstacles."""
+    seen = motion.positions[:, motion.parts.visible]
+    low, high = scenery.box_around(seen)
     if motion.view.labels is not None:
         axes = figure.add_subplot(place)
         axes.set_aspect("equal", adjustable="datalim")
+        scenery.draw_flat(axes, motion.shapes, motion.view.project, low, high)
         _draw_planes(axes, motion)
-        _draw_flashes(axes, motion)
         axes.set_xlabel(motion.view.labels[0])
         axes.set_ylabel(motion.view.labels[1])
-    elif motion.in_a_row:
-        axes = figure.add_subplot(place)
-        _draw_row(axes, motion)
+        axes.update_datalim(motion.page[:, motion.parts.visible].reshape(-1, 2))
+        axes.autoscale_view()
+    elif motion.shapes:
+        corners = np.array([low, high])
+        axes = space.add_axes(figure, place, corners, upward(motion.system), elevation=ABOVE, zoom=1.04)
+        scenery.draw_solids(axes, motion.shapes, low, high)
     else:
-        axes = space.add_axes(figure, place, motion.positions[:, motion.parts.visible], upward(motion.system))
-        _draw_flashes(axes, motion)
+        axes = space.add_axes(figure, place, seen, upward(motion.system))
     return axes
 
 
@@ -133,7 +161,7 @@ def _draw_flashes(axes: Axes, motion: Motion) -> None:
     for order, k in enumerate(chosen):
         last = k == chosen[-1]
         strength = 1.0 if last else 0.13 + 0.4 * order / len(chosen)
-        draw_pose(axes, parts, page[k], Pen(strength), zorder=2 + order, slack=motion.slack[k])
+        draw_pose(axes, parts, page[k], motion.pen(strength), zorder=2 + order, slack=motion.slack[k])
 
 
 def draw_pose(axes: Axes, parts: Skeleton, page: Array, pen: Pen, zorder: float, slack: Array) -> None:

@@ -19,6 +19,7 @@ from stepmap.simulation import Simulation
 from stepmap.steps import Event
 
 DASHES = (0, (4, 2))
+NEAR = 2.0  # times the largest input: limits farther away are not drawn
 
 
 def tracking(simulation: Simulation, x_ref: Array) -> Figure:
@@ -44,6 +45,32 @@ def commands(simulation: Simulation, u_ref: Array) -> Figure:
         for u in (trajectory.u, u_ref)
     )
     return _beside(found, wanted, trajectory.events)
+
+
+def inputs(simulation: Simulation, low: Array, high: Array) -> Figure:
+    """Inputs over time with their limits, dashed, where these are near; of kinematic coordinates their velocities."""
+    step, trajectory = simulation.step, simulation.trajectory
+    system, forces = step.system, step.nu - step.nk
+    units = [i.unit for i in system.inputs] + [f"{c.unit}/s" if c.unit else "" for c in system.kinematic]
+    names = [*(i.name for i in system.inputs), *(c.name for c in system.kinematic)]
+    rates = _rates(trajectory.u[:, forces:], trajectory.x[:1, step.layout["rho"]], step.dt)
+    values = np.hstack([trajectory.u[:, :forces], rates])
+    kinds = list(dict.fromkeys(units))
+    with styled():
+        figure = blank(WIDTH, 1.3 * PANEL * len(kinds) + 0.4)
+        rows = figure.subplots(len(kinds), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, unit in zip(rows, kinds, strict=True):
+            own = [i for i, other in enumerate(units) if other == unit]
+            reach = NEAR * max(float(np.abs(values[:, own]).max()), 1e-12)
+            for color, i in zip(COLORS * len(own), own, strict=False):
+                axes.step(trajectory.t[:-1], values[:, i], where="post", color=color, label=names[i].replace("_", " "))
+                for end in {float(low[i]), float(high[i])}:
+                    if abs(end) <= reach:
+                        axes.axhline(end, color=color, linestyle=DASHES, linewidth=0.9, alpha=0.8)
+            axes.set_ylabel(f"inputs [{unit}]" if unit else "inputs")
+            legend(axes)
+        rows[-1].set_xlabel("time [s]")
+    return figure
 
 
 def path(simulation: Simulation, x_ref: Array) -> Figure:

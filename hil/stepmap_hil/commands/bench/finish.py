@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from stepmap.cli.output import console, figures, working
+from stepmap.jobs import Job
 from stepmap.text import printable
 from stepmap_codegen import Controller
 from stepmap_hil.commands.stage_list import print_memory
@@ -23,11 +24,13 @@ Recorded = tuple[Run, Run | None, dict[str, Any]]
 """Closed loop, open loop, facts."""
 
 
-def finish(kept: runs.OpenRun, controller: Controller, recorded: Recorded, clock: StageClock) -> tuple[str, str]:
+def finish(
+    kept: runs.OpenRun, controller: Controller, recorded: Recorded, clock: StageClock, job: Job | None = None
+) -> tuple[str, str]:
     """Writes the report and prints what came of a run; the verdict, and what was not as it should be."""
     closed, opened, known = recorded
     with clock.stage("report"), working("drawing"):
-        evaluated = results.evaluate(controller, closed, opened, known)
+        evaluated = results.evaluate(controller, closed, opened, known, job)
     summary = evaluated.summary | {"stages": clock.document()}
     verdict, reason = verdict_on(closed, summary)
     results.save(kept.path, evaluated, summary, verdict)

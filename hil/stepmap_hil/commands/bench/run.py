@@ -53,7 +53,7 @@ def run(request: Request) -> None:
         with Recorder(kept.recording, setup.about(), prepared.source.attachments()) as recorder, recorder.telling_why():
             closed, opened, known = bench.record(recorder, kept)
         _require_recorded(recorder)
-        verdict, reason = finish(kept, setup.controller, (closed, opened, known), clock)
+        verdict, reason = finish(kept, setup.controller, (closed, opened, known), clock, setup.job)
         if request.runs is None:
             runs.lead(request.build, setup.job.name)
     if verdict == runs.FAILED:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.jobs.direct import report
 from stepmap.jobs.weights import Noise
 from stepmap.mechanics import System
 from stepmap.optimal import DirectSolution, Iteration
@@ -19,9 +20,14 @@ from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.search import search
 from stepmap.optimal.direct.task import Task
 from stepmap.optimal.direct.transcription import Transcription
+from stepmap.optimal.goals.verdict import Verdict
 from stepmap.optimal.projection import Monitor
+from stepmap.optimal.terms.clearance import Clearance
 from stepmap.steps import Trajectory, VariationalStep, discretize
 from stepmap.toml.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,12 @@ class DirectJob:
     def pose(self) -> Array:
         """q̄ at the start."""
         return self.task.first.q
+
+    @property
+    def found_within(self) -> tuple[float, float] | None:
+        """The range [s] in which the time is found; None where it is given."""
+        low, high = self.task.all_phases[0].range
+        return (low, high) if low < high else None
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -96,9 +108,28 @@ class DirectJob:
 
         return told
 
+    # what its stage writes ----------------------------------------------------------------------------------------
+
+    @property
+    def clear(self) -> Sequence[Clearance]:
+        """Clearances to keep."""
+        return tuple(self.task.clear)
+
     def told(self, solution: DirectSolution) -> dict[str, Any]:
-        """What a summary has besides what all have."""
-        return {"direct": solution.told}
+        """Entries of summary.json beside those of every job."""
+        return report.told(solution)
+
+    def judged(self, solution: DirectSolution) -> Verdict:
+        """Whether the plan will work, as far as its numbers tell."""
+        return report.judged(self.task, solution)
+
+    def drawn(self, solution: DirectSolution) -> dict[str, Figure]:
+        """Pictures by name."""
+        return report.drawn(solution)
+
+    def animated(self, solution: DirectSolution) -> dict[str, bytes]:
+        """Moving pictures by the names of their files."""
+        return report.animated(solution)
 
     def ekf(self) -> ExtendedKalmanFilter:
         """The filter with the job's noise."""

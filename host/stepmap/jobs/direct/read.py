@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from stepmap.errors import ModelError, ShapeError
@@ -39,7 +40,8 @@ def read(root: Table, name: str) -> DirectJob:
         "steps": steps,
         "time": low if low == high else (low, high),
         "start": _ends(root.table("start")),
-        "goal": _ends(root.table("goal")),
+        "goal": _ends(root.table("goal"), ("rest",)),
+        "rest": root.table("goal").flag("rest"),
         **_cost(root.table("cost")),
         "limits": {key: _limit(root.table("limits"), key) for key in root.table("limits")},
         "path": {key: read_range(root.table("path"), key) for key in root.table("path")},
@@ -53,7 +55,7 @@ def read(root: Table, name: str) -> DirectJob:
         Formulation(task)
     except (ModelError, ShapeError) as error:
         table, _, said = str(error).partition(": ")
-        table = "cost" if table in ("running", "terminal") else table
+        table = {"running": "cost", "terminal": "cost", "rest": "goal"}.get(table, table)
         within = table in root and isinstance(root.entries[table], dict)
         raise (root.table(table).error(said, hint=error.hint) if within else root.error(str(error))) from None
     noise = read_noise(root.table("noise"), states, channel_names(system)) if "noise" in root else None
@@ -92,10 +94,12 @@ def _steps(table: Table, dt: float, low: float, high: float) -> int:
     return table.whole("steps", min(100, max(2, round(high / dt))))
 
 
-def _ends(table: Table) -> dict[str, Any]:
-    """Numbers, lists of them, or false for what is free."""
+def _ends(table: Table, others: Collection[str] = ()) -> dict[str, Any]:
+    """Numbers, lists of them, or false for what is free; other keys are left out."""
     out: dict[str, Any] = {}
     for key, value in table.entries.items():
+        if key in others:
+            continue
         if value is False:
             out[key] = None
         else:

@@ -15,6 +15,8 @@ from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
 from stepmap.optimal.direct.limits import Bounds
 from stepmap.optimal.direct.names import stored_names, velocity_names
+from stepmap.steps.balance import holding_forces
+from stepmap.steps.midpoint_functions import ModelFunctions
 from stepmap.text import nearest
 
 SLACK = 1e-9  # beyond a limit, of its size
@@ -123,6 +125,28 @@ def require_reachable(system: System, start: End, goal: End, bounds: Bounds, lon
                 f"goal: {c.name} has {abs(way):g} {c.unit or 'units'} to go, and at a rate of {rate:g} per second "
                 f"comes {rate * longest:g} far in {longest:g} s",
                 hint="Give it more time, or a higher rate.",
+            )
+
+
+def holding(system: System, q: Array) -> Array | None:
+    """The least forces that hold a pose; None where no forces do."""
+    return holding_forces(system, ModelFunctions(system.expressions, system.tangent.nd), q)
+
+
+def require_held(system: System, goal: End, bounds: Bounds) -> None:
+    """Raises ModelError where a goal is no pose that inputs within their limits can hold."""
+    if not goal.full or np.nan_to_num(goal.v, nan=1.0).any():
+        raise ModelError(
+            "rest: needs a goal that names the whole pose and is at rest",
+            hint="Name the other coordinates of the goal too, and no velocity.",
+        )
+    forces = holding(system, goal.q)
+    if forces is None:
+        raise ModelError("rest: no inputs hold the goal", hint="Choose a pose in balance, or leave out rest.")
+    for given, force, low, high in zip(system.inputs, forces, *bounds.u, strict=True):
+        if not low - SLACK <= force <= high + SLACK:
+            raise ModelError(
+                f"rest: to hold the goal takes {given.name} = {force:.4g}, and its limits are {low:g} to {high:g}"
             )
 
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
+from stepmap.optimal.direct.ends import holding
 from stepmap.optimal.direct.motion import Motion, interpolated, through
 from stepmap.optimal.direct.phases.support import support_pose, way
 from stepmap.optimal.direct.task import Task
-from stepmap.steps.balance import holding_forces
-from stepmap.steps.midpoint_functions import ModelFunctions
 from stepmap.steps.protocol import Trajectory
 
 FINE = 200  # steps of a way that phases are cut from
@@ -74,9 +73,7 @@ def _one_phase(task: Task, steps: int) -> Motion:
 
 def held_forces(task: Task) -> Array:
     """Forces that hold the start, within their limits; none where no forces do."""
-    system = task.system
-    functions = ModelFunctions(system.expressions, task.mechanism.nd)
-    found = holding_forces(system, functions, task.first.q)
+    found = holding(task.system, task.first.q)
     none = np.zeros(task.mechanism.nu)
     return np.clip(none if found is None else found, *task.bounds.u)
 

@@ -13,6 +13,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
+from stepmap.optimal.direct.ends import holding
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.search import Attempt, Searched, search
 from stepmap.optimal.direct.task import Task
@@ -27,6 +28,8 @@ from stepmap.optimal.problem import Iteration, Status
 from stepmap.steps.kinds import discretize
 from stepmap.steps.protocol import Trajectory
 from stepmap.steps.variational import VariationalStep
+
+AT_REST = 1e-6  # m or rad: what an end may move in the step that is added to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +144,24 @@ class DirectSolution:
         t = np.concatenate([[0.0], np.cumsum(np.concatenate(lengths))])
         if len(motions) == 1:
             t = motions[0].h * np.arange(motions[0].steps + 1)
-        return Trajectory(t, np.vstack(states), np.vstack(inputs), np.vstack(forces))
+        found = Trajectory(t, np.vstack(states), np.vstack(inputs), np.vstack(forces))
+        return self._rested(found) if self.task.rest and self.status.ok else found
+
+    def _rested(self, found: Trajectory) -> Trajectory:
+        """With one step more, under the forces that hold the end."""
+        step, x = self.step, found.x[-1]
+        pose = step.layout.pose(x)
+        forces = holding(self.system, pose)
+        if forces is None:
+            raise ModelError("rest: no inputs hold the end that was found; name a goal in balance, or leave out rest")
+        u = step.layout.hold(pose[None], forces[None])[0]
+        after, held = step.step(x, u)[:2]
+        off = float(np.abs(step.layout.difference(x, after)[: step.system.tangent.nd]).max())
+        if off > AT_REST:
+            raise ModelError(f"rest: the end that was found moves {off:.2g} in a step under the forces that hold it")
+        assert found.multipliers is not None
+        t, forces = np.append(found.t, found.t[-1] + step.dt), np.vstack([found.multipliers, held])
+        return Trajectory(t, np.vstack([found.x, after]), np.vstack([found.u, u]), forces)
 
     @property
     def multipliers(self) -> Array:

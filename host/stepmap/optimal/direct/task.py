@@ -14,7 +14,14 @@ from stepmap.errors import ModelError
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
 from stepmap.optimal.direct.conditions import read_range
-from stepmap.optimal.direct.ends import End, read_goal, read_start, require_possible, require_reachable
+from stepmap.optimal.direct.ends import (
+    End,
+    read_goal,
+    read_start,
+    require_held,
+    require_possible,
+    require_reachable,
+)
 from stepmap.optimal.direct.limits import Bounds, bounds_of, read_limits
 from stepmap.optimal.direct.mechanism import Mechanism, Mode
 from stepmap.optimal.direct.names import Formula
@@ -88,6 +95,7 @@ class Task:
     max_iterations: int = 1000
     tolerance: float = 1e-9
     weights: tuple[Any, Any] | None = None
+    rest: bool = False
     phases: Sequence[Phase] = ()
     periodic: Mapping[str, Formula] | None = None
     design: Mapping[str, Any] = field(default_factory=dict)
@@ -122,6 +130,8 @@ class Task:
         require_possible(self.system, self.last, bounds, "goal")
         require_clear(self.system, self.clear, self.first.q, self.last.q, self.solver)
         require_reachable(self.system, self.first, self.last, bounds, sum(p.range[1] for p in self.all_phases))
+        if self.rest:
+            require_held(self.system, self.last, bounds)
 
     @property
     def largest_change(self) -> float:
@@ -183,6 +193,8 @@ class Task:
         _ = self.renaming, self.gaps, self.designed
         if self.cyclic and self.goal:
             raise ModelError("goal: a periodic motion ends where it began, renamed; leave it out")
+        if self.rest and (self.phases or self.cyclic):
+            raise ModelError("rest: for motions of one phase that end at a goal")
         if self.solver != "ipopt" and (self.phases or self.cyclic or self.design):
             raise ModelError("solver: phases, periodic motions and designs are for 'ipopt' alone")
         if self.system.kinematic and self.cyclic:
@@ -241,6 +253,7 @@ class Options(TypedDict, total=False):
     max_iterations: int
     tolerance: float
     weights: tuple[Any, Any] | None
+    rest: bool
     phases: Sequence[Phase]
     periodic: Mapping[str, Formula] | None
     design: Mapping[str, Any]

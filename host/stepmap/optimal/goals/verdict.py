@@ -68,12 +68,14 @@ def judge(
     planned: InputBounds | None = None,
     motor: InputBounds | None = None,
     weighed: Array | None = None,
+    rest: str = REST,
 ) -> Verdict:
     """The verdict on a plan. ``planned`` are the limits it was made within, ``motor`` those that its law will have.
 
-    ``weighed`` says of each coordinate whether the task cares where it ends, (nq̄); all of them where None.
+    ``weighed`` says of each coordinate whether the task cares where it ends, (nq̄); all of them where None. ``rest``
+    says how to ask for an end at rest.
     """
-    findings = [_end(step, plan, weighed), _rest(step, plan), _hold(step, plan)]
+    findings = [_end(step, plan, weighed), _rest(step, plan, rest), _hold(step, plan)]
     findings += _ranges(step, plan)
     findings += _inputs(step, plan, planned)
     if motor is not None and step.layout.plain:
@@ -144,7 +146,7 @@ def _end(step: VariationalStep, plan: Plan, weighed: Array | None) -> Finding:
     return Finding("end", text, bool(parts[i] <= FAR), remedy)
 
 
-def _rest(step: VariationalStep, plan: Plan) -> Finding:
+def _rest(step: VariationalStep, plan: Plan, remedy: str) -> Finding:
     """Whether the end stays where it is under the input that holds it."""
     x, layout = plan.trajectory.x[-1], step.layout
     after = step.step(x, held_input(step, x, plan.trajectory.u[-1])).x
@@ -165,7 +167,7 @@ def _rest(step: VariationalStep, plan: Plan) -> Finding:
     if off[j] <= AWAY and moved[i] <= AWAY:
         return Finding("rest", f"the end is an equilibrium: {motion}")
     place = f", the nearest one is {_shown(off[j], entries[j][1])} away ({entries[j][0]})" if off[j] > AWAY else ""
-    return Finding("rest", f"the end is no equilibrium: {motion}{place}", False, REST)
+    return Finding("rest", f"the end is no equilibrium: {motion}{place}", False, remedy)
 
 
 def _hold(step: VariationalStep, plan: Plan) -> Finding:
