@@ -10,6 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import stepmap as sm
+from stepmap_codegen.lower.step import lower_step
 from tests import turning
 
 CORNER, BOUNCE = np.array([0.2, -0.15, -0.1]), 0.6
@@ -220,6 +221,11 @@ def test_a_target_is_hit_after_a_bounce(thrown: sm.System) -> None:
         x = x + np.concatenate([np.zeros(7), np.linalg.solve(through[:6, 6:], off)])
     assert len(run.events) == 1
     assert slopes[-1] <= 1e-12, slopes
+
+
+def test_no_code_is_generated_in_words(thrown: sm.System) -> None:
+    with pytest.raises(sm.ModelError, match=r"gaps \(ground\) and balls \(body\): no code"):
+        lower_step(sm.discretize(thrown, 0.01), 2)
 
 
 def test_forces_on_the_left_are_refused(thrown: sm.System) -> None:

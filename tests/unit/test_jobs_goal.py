@@ -168,3 +168,36 @@ def test_natural_weights_are_refused_without_limits(tmp_path: Path) -> None:
     text = wire.replace('of = { xm = "0.3*sin(t)**2", xr = "0.3*sin(t)**2" }', "of = {}")
     with pytest.raises(sm.JobError, match="weights: natural weights need limits of all inputs, and"):
         load(tmp_path, text)
+
+
+TURNING = """\
+[system]
+name = "spherical_pendulum"
+[time]
+dt = 0.02
+steps = 50
+[start]
+BALL = [0.8, 0.6, 0.0, 0.0]
+[reference]
+kind = "waypoints"
+[[reference.points]]
+t = 1.0
+CART = 0.1
+[weights.state]
+q = 1
+[weights.input]
+rho_next = 1
+"""
+
+
+def test_what_turns_freely_is_given_whole(tmp_path: Path) -> None:
+    system = sm.systems.get("spherical_pendulum")
+    ball, cart = system.balls[0].name, system.kinematic[0].name
+    text = TURNING.replace("BALL", ball).replace("CART", cart)
+    (tmp_path / "turned.toml").write_text(text)
+    job = jobs.load(tmp_path / "turned.toml")
+    names = [c.name for c in system.coordinates]
+    assert [job.pose[names.index(f"{ball}.{entry}")] for entry in "wxyz"] == [0.8, 0.6, 0.0, 0.0]
+    (tmp_path / "turned.toml").write_text(text.replace("[0.8, 0.6, 0.0, 0.0]", "[0.8, 0.6]"))
+    with pytest.raises(sm.StepmapError, match=r"turned.toml:7: start\.\S+: expected \[w, x, y, z\].*got 2 numbers"):
+        jobs.load(tmp_path / "turned.toml")

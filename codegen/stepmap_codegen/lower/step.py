@@ -39,6 +39,12 @@ class LoweredStep:
 def lower_step(step: Any, newton: int) -> LoweredStep:
     """The step with ``newton`` iterations after the first."""
     x, u = ca.SX.sym("x", step.nx), ca.SX.sym("u", step.nu)
+    if isinstance(step, VariationalStep) and step.opens and not step.layout.plain:
+        raise ModelError(
+            f"system {step.name!r} has gaps ({', '.join(step.system.gap_names)}) and balls "
+            f"({', '.join(ball.name for ball in step.system.balls)}): no code is generated for both together",
+            hint="Take wires (b.distance) for strings that stay taut; simulation and optimization know both.",
+        )
     if isinstance(step, VariationalStep) and step.layout.plain:
         graph = StepGraph(step, newton)
         after, q2, lam = graph.map(x, u)

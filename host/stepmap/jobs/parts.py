@@ -12,7 +12,7 @@ from stepmap.simulation import start_pose
 from stepmap.steps.variational import LEFT, Forces
 from stepmap.toml.tables import Table
 
-__all__ = ["RESERVED", "SHARED", "read_forces", "read_range", "read_start", "read_system", "read_time"]
+__all__ = ["RESERVED", "SHARED", "read_forces", "read_pose", "read_range", "read_start", "read_system", "read_time"]
 
 RESERVED = ("codegen", "board", "bench", "stream")  # of later stages, which read and check them
 SHARED = ("job", *RESERVED)  # that a job of any kind may have
@@ -55,13 +55,28 @@ def read_time(table: Table) -> tuple[float, int]:
     return dt, steps
 
 
+def read_pose(table: Table, system: System, *others: str) -> dict[str, float]:
+    """Values by coordinate; what turns freely may be given whole, as [w, x, y, z], after [x, y, z] of a free body."""
+    units = {c.name: c.unit for c in system.coordinates}
+    whole = {ball.name: (*ball.place, *ball.entries) for ball in system.balls}
+    table.only((*units, *whole, *others), "coordinate")
+    values: dict[str, float] = {}
+    for name in table:
+        if name in whole:
+            entries = whole[name]
+            given = table.numbers(name, ())
+            if len(given) != len(entries):
+                form = "[w, x, y, z], a quaternion" if len(entries) == 4 else "[x, y, z, w, x, y, z]"
+                raise table.error(f"expected {form}, got {len(given)} numbers", name)
+            values.update(zip((c.name for c in entries), given, strict=True))
+        elif name in units:
+            values[name] = table.number(name, unit=units[name])
+    return values
+
+
 def read_start(table: Table, system: System) -> Array:
     """q̄ at the start: the system's own, with what the job names; on the constraints, or put there if it asks for it."""
-    names = [c.name for c in system.coordinates]
-    balls = [ball.name for ball in system.balls]
-    table.only((*names, *balls, "satisfy"), "coordinate")
-    wanted: dict[str, Any] = {name: table.numbers(name, ()) for name in balls if name in table}
-    wanted |= {c.name: table.number(c.name, unit=c.unit) for c in system.coordinates if c.name in table}
+    wanted = read_pose(table, system, "satisfy")
     try:
         if table.flag("satisfy"):
             return start_pose(system, wanted)

@@ -11,6 +11,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.formula import FUNCTIONS, Formula, FormulaError, parse
 from stepmap.jobs.columns import read_columns
+from stepmap.jobs.parts import read_pose
 from stepmap.mechanics import System
 from stepmap.steps import VariationalStep
 from stepmap.toml.tables import Table
@@ -77,21 +78,18 @@ def read_reference(table: Table, system: System, start: Array, t: Array, files: 
 
 def read_goal(table: Table, system: System, start: Array, steps: int) -> Reference:
     """The goal as a reference that stands there all the time; coordinates that are not named stay at the start."""
-    names = [c.name for c in system.coordinates]
-    table.only(names, "coordinate")
-    if not list(table):
+    wanted = read_pose(table, system)
+    if not wanted:
         raise table.error("name at least one coordinate and where it is to be")
-    pose = np.array(start)
-    for c in system.coordinates:
-        if c.name in table:
-            pose[names.index(c.name)] = table.number(c.name, unit=c.unit)
+    names = [c.name for c in system.coordinates]
     try:
+        pose = system.configuration({**dict(zip(names, start, strict=True)), **wanted})
         system.require_on_constraints(pose)
     except ModelError as error:
         raise table.error(
             str(error).partition(";")[0], hint="Name coordinates that agree with the constraints."
         ) from None
-    return Reference(np.tile(pose, (steps + 1, 1)), np.zeros((steps, len(system.inputs))), "legendre", tuple(table))
+    return Reference(np.tile(pose, (steps + 1, 1)), np.zeros((steps, len(system.inputs))), "legendre", tuple(wanted))
 
 
 # formulas -------------------------------------------------------------------------------------------------------
