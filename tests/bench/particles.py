@@ -14,9 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import stepmap as sm
-from tests.unit.test_particle import DT, lost, seen_from_above
-
-RUNS, STEPS = 60, 150
+from stepmap.figures.particles import DT, RUNS, STEPS, seen_from_above
+from tests.unit.test_particle import lost
 
 
 def main() -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import filterpy.monte_carlo
 import numpy as np
 import pytest
 
 import stepmap as sm
+from stepmap import jobs
 from stepmap.estimate.particle import systematic
-
-DT = 1 / 30
+from stepmap.figures.particles import DT, LOST, P0, Q, R, run, seen_from_above
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -22,27 +24,6 @@ def test_resampling_is_that_of_filterpy(seed: int, monkeypatch: pytest.MonkeyPat
     assert np.array_equal(systematic(weights, offset), filterpy.monte_carlo.systematic_resample(weights))
 
 
-def seen_from_above() -> sm.System:
-    """The suspended mass of which only the height and the robot's encoders are seen: left and right look the same."""
-    b = sm.Builder("height_only")
-    x, y = b.coordinate("x", unit="m"), b.coordinate("y", unit="m")
-    robot = b.coordinate("robot", unit="m", kinematic=True)
-    length = b.coordinate("length", unit="m", kinematic=True, start=1.0)
-    mass, hook = b.world.tx(x).ty(y, name="mass"), b.world.tx(robot).ty(1.0, name="hook")
-    b.mass(mass, 0.1)
-    b.gravity((0, -9.81, 0))
-    b.distance(hook, mass, length)
-    b.marker(mass, axes="y")
-    b.encoder(robot)
-    b.encoder(length)
-    return b.build()
-
-
-Q = np.diag([0, 0, 1e-6, 1e-6, 4e-6, 4e-6, 1e-8, 1e-8])
-R = np.diag([1e-4, 1e-6, 1e-6])
-P0 = np.diag([0.25, 0.02, 1e-6, 1e-6, 4e-4, 4e-4, 1e-6, 1e-6])
-
-
 @pytest.fixture(scope="module")
 def step() -> sm.VariationalStep:
     return sm.discretize(seen_from_above(), DT)
@@ -50,23 +31,8 @@ def step() -> sm.VariationalStep:
 
 def lost(step: sm.VariationalStep, make: type, runs: int, **options: int) -> int:
     """Runs after which the estimate is 0.1 m or more off, while the robot moves to and fro."""
-    N, count, system = 150, 0, step.system
-    for run in range(runs):
-        rng = np.random.default_rng(run)
-        angle = rng.uniform(0.15, 0.6) * rng.choice([-1, 1])
-        x = step.rest({"x": np.sin(angle), "y": 1 - np.cos(angle)})
-        U = np.tile(step.layout.hold(x), (N, 1))
-        t = DT * np.arange(N)
-        U[:, 0] += 0.15 * np.sin(2 * t + rng.uniform(0, 6)) * np.minimum(1, t)
-        made = make(step, Q, R, **options)
-        belief = made.start(step.rest({}), P0)
-        for u in U:
-            x[4:6] += rng.normal(0, 2e-3, 2)
-            x = step.step(x, u).x
-            z = system.readings(x[:4]) + rng.normal(0, np.sqrt(np.diag(R)))
-            belief, _ = made.update(made.predict(belief, u), z)
-        count += abs(made.estimate(belief).x[0] - x[0]) >= 0.1
-    return count
+    made = [run(step, make(step, Q, R, **options), number) for number in range(runs)]
+    return sum(abs(one.believed[-1] - one.true[-1]) >= LOST for one in made)
 
 
 def test_it_is_not_lost_where_a_kalman_filter_chooses_a_side(step: sm.VariationalStep) -> None:
@@ -115,3 +81,39 @@ def test_a_linear_system_is_estimated_as_by_a_kalman_filter() -> None:
 def test_options_are_checked(step: sm.VariationalStep, options: dict, message: str) -> None:
     with pytest.raises(sm.ModelError, match=message):
         sm.ParticleFilter(step, Q, R, **options)
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOISE = {"direct/cart_swingup.toml": "\n[noise.process]\np = 0.01\n[noise.measurement]\nx = 0.01\ntheta = 0.01\n"}
+FILTERED = """
+[filter]
+kind = "particle"
+particles = 300
+seed = 4
+"""
+
+
+@pytest.mark.parametrize("name", ["suspended_mass.toml", "scripts/wave.toml", "direct/cart_swingup.toml"])
+def test_a_job_of_any_kind_names_it(tmp_path: Path, name: str) -> None:
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    (tmp_path / "job.toml").write_text(text + NOISE.get(name, "") + FILTERED, encoding="utf-8")
+    made = jobs.load(tmp_path / "job.toml").filter()
+    assert isinstance(made, sm.ParticleFilter)
+    assert (made.particles, made.seed) == (300, 4)
+
+
+@pytest.mark.parametrize(
+    ("filtered", "message"),
+    [
+        ('[filter]\nkind = "particles"', "filter.kind: no filter is called 'particles'"),
+        ('[filter]\nkind = "particle"\nparticles = 1', "filter: particles: expected a whole number from 2 on"),
+        ('[filter]\nkind = "particle"\nparticles = 10.5', "filter.particles: expected a whole number"),
+        ('[filter]\nkind = "particle"\nsamples = 10', "filter.samples: no key is called 'samples'"),
+        ("[filter]\nseed = 3", "'kind' is missing"),
+    ],
+)
+def test_mistakes_in_a_job_have_their_line(tmp_path: Path, filtered: str, message: str) -> None:
+    text = (EXAMPLES / "scripts" / "wave.toml").read_text(encoding="utf-8")
+    (tmp_path / "job.toml").write_text(f"{text}\n{filtered}\n", encoding="utf-8")
+    with pytest.raises(sm.JobError, match=message):
+        jobs.load(tmp_path / "job.toml")

@@ -15,7 +15,7 @@ from stepmap.toml.tables import Table
 __all__ = ["RESERVED", "SHARED", "read_forces", "read_pose", "read_range", "read_start", "read_system", "read_time"]
 
 RESERVED = ("codegen", "board", "bench", "stream")  # of later stages, which read and check them
-SHARED = ("job", *RESERVED)  # that a job of any kind may have
+SHARED = ("job", "filter", *RESERVED)  # that a job of any kind may have
 MOST_STEPS = 1_000_000  # more than any search could take, and little enough to be kept in memory
 WHOLE = 1e-9  # how far duration/dt may be from a whole number
 

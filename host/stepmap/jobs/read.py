@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from stepmap.errors import JobError
+from stepmap.errors import JobError, ModelError, ShapeError
 from stepmap.jobs import kinds
 from stepmap.jobs.parts import RESERVED
 from stepmap.jobs.task import Job
+from stepmap.jobs.weights import read_filter
 from stepmap.text import printable
 from stepmap.toml.tables import Table, read
 
@@ -43,4 +46,14 @@ def require_name(name: str, file: str) -> str:
 
 def parse(root: Table, name: str) -> Job:
     """The job of a document's outermost table; as `load`."""
-    return kinds.reader(root)(root, name)
+    job = kinds.reader(root)(root, name)
+    if "filter" not in root:
+        return job
+    made: Any = job
+    noise = read_filter(root, job.noise)
+    try:
+        found: Job = replace(made, noise=noise)
+        noise.make_filter(found.step)  # its options make sense
+    except (ModelError, ShapeError) as error:
+        raise root.table("filter").error(str(error), hint=error.hint) from None
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
 from stepmap.arrays import Array
-from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.estimate import ExtendedKalmanFilter, Filter
 from stepmap.jobs.weights import Noise
 from stepmap.mechanics import System
 from stepmap.optimal import Iteration, Plan
@@ -83,5 +83,8 @@ class Job(Protocol):
     def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> Outcome:
         """The best plan found. With a ``guess``, such as the result of a search that ended early, it begins there."""
 
+    def filter(self) -> Filter[Any]:
+        """The filter that the job names, with its noise."""
+
     def ekf(self) -> ExtendedKalmanFilter:
-        """The filter with the job's noise."""
+        """The Kalman filter with the job's noise."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -197,7 +198,7 @@ def _terminal(table: Table, states: Names, state: Array) -> Array:
 class Noise:
     """Standard deviations of a step (ndx), of a measurement (nz) and of the first estimate (ndx); a gate, or None.
 
-    ``filter`` is the name of the filter that is to use them.
+    ``filter`` is the name of the filter that is to use them, ``options`` are its own.
     """
 
     process: Array
@@ -205,11 +206,12 @@ class Noise:
     start: Array
     gate: float | None
     filter: str = registry.DEFAULT
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def make_filter(self, step: VariationalStep) -> Filter[Any]:
         """The filter of that name on a step map with this noise."""
         make = registry.maker(self.filter)
-        return make(step, np.diag(self.process**2), np.diag(self.measurement**2), gate=self.gate)
+        return make(step, np.diag(self.process**2), np.diag(self.measurement**2), gate=self.gate, **self.options)
 
     def ekf(self, step: VariationalStep) -> ExtendedKalmanFilter:
         """The extended Kalman filter on a step map with this noise."""
@@ -228,7 +230,26 @@ def read_noise(table: Table, states: Names, channels: Names) -> Noise:
     gate = table.number("gate") if "gate" in table else None
     if gate is not None and not gate > 0:
         raise table.error(f"must be a positive number of standard deviations, got {gate:g}", "gate")
-    chosen, there = table.text("filter") if "filter" in table else registry.DEFAULT, registry.names()
+    return Noise(process, measurement, start, gate, _filter_name(table, "filter"))
+
+
+def read_filter(root: Table, noise: Noise | None) -> Noise:
+    """The noise with what the table [filter] says: the kind of the filter, and options of its own."""
+    table = root.table("filter")
+    if noise is None:
+        raise table.error("there is no table [noise], and a filter needs the noise", hint="Add it.")
+    if "filter" in root.table("noise"):
+        raise table.error("[noise] names the filter, too", "kind", hint="Leave it out there.")
+    table.need("kind", f"There are {', '.join(registry.names())}.")
+    kind = _filter_name(table, "kind")
+    taken = list(signature(registry.maker(kind)).parameters.values())[3:]  # after step, process and measurement
+    own = {p.name: p.default for p in taken if p.name != "gate" and isinstance(p.default, (bool, int, float))}
+    table.only(("kind", *own))
+    return replace(noise, filter=kind, options={key: table.like(key, own[key]) for key in own if key in table})
+
+
+def _filter_name(table: Table, key: str) -> str:
+    chosen, there = table.text(key) if key in table else registry.DEFAULT, registry.names()
     if chosen not in there:
-        raise table.error(f"no filter is called {chosen!r}; {nearest(chosen, there)}", "filter")
-    return Noise(process, measurement, start, gate, chosen)
+        raise table.error(f"no filter is called {chosen!r}; {nearest(chosen, there)}", key)
+    return chosen

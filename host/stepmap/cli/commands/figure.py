@@ -22,7 +22,8 @@ def figure(
         str,
         typer.Argument(
             metavar="NAME",
-            help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, planner, wedge_path, wedge_energy.",
+            help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, particles, planner, wedge_path, "
+            "wedge_energy.",
         ),
     ],
     recording: Annotated[

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
-from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.estimate import ExtendedKalmanFilter, Filter
 from stepmap.jobs.direct import report
 from stepmap.jobs.weights import Noise
 from stepmap.mechanics import System
@@ -130,6 +130,12 @@ class DirectJob:
     def animated(self, solution: DirectSolution) -> dict[str, bytes]:
         """Moving pictures by the names of their files."""
         return report.animated(solution)
+
+    def filter(self) -> Filter[Any]:
+        """The filter that [noise] or [filter] names, with the job's noise."""
+        if self.noise is None:
+            raise ModelError(f"job {self.name!r} has no table [noise]", hint="Add it: a filter needs the noise.")
+        return self.noise.make_filter(self.step)
 
     def ekf(self) -> ExtendedKalmanFilter:
         """The filter with the job's noise."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
-from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.estimate import ExtendedKalmanFilter, Filter
 from stepmap.jobs.weights import Noise
 from stepmap.mechanics import System
 from stepmap.optimal import Iteration, Plan
@@ -79,6 +79,12 @@ class GaitJob:
 
         options = {**self.options, "guess": guess}
         return direct(self.system, monitor=told, **options)
+
+    def filter(self) -> Filter[Any]:
+        """The filter that [noise] or [filter] names, with the job's noise."""
+        if self.noise is None:
+            raise ModelError(f"job {self.name!r} has no table [noise]", hint="Add it: a filter needs the noise.")
+        return self.noise.make_filter(self.step)
 
     def ekf(self) -> ExtendedKalmanFilter:
         """The filter of the stance phase with the job's noise."""
