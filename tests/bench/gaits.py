@@ -89,23 +89,44 @@ def design() -> None:
     line("the same, backward", lambda: found("backward", running="work", limits=bounds(140, None), design=ends))
 
 
-def space() -> None:
-    """The spatial biped of the example."""
-    file = Path(__file__).parents[2] / "examples" / "gaits" / "biped_spatial.toml"
+def space(robots: int = 8, steps: int = 50) -> None:
+    """The spatial biped of the example: least effort, robots that walk by its gains, least work."""
+    job = jobs.load(Path(__file__).parents[2] / "examples" / "gaits" / "biped_spatial.toml")
+    gait = in_space("effort", job.solve)
+    schedule, rng = Schedule.of(gait.cycle, gait.plan.gains), np.random.default_rng(4)
+    for i in range(robots):
+        a, b = 1 + 0.05 * rng.uniform(-1, 1, 2)
+        robot = gait.system.with_parameters(shank_mass=2 * a, thigh_mass=3 * b, friction=0.05)
+        w = walk(schedule, robot, steps, limits=np.full(len(gait.system.inputs), 140.0))
+        print(
+            f"  robot {i}: {w.steps} steps {w.fell}, N {w.normal:.1f}, cone {w.cone:.2f}, off {max(w.off):.4f} rad, "
+            f"swing foot {1e3 * w.low:.1f} mm",
+            flush=True,
+        )
+    options = {**job.options, "running": "work", "max_iterations": 700}
+    in_space("work, cut off", lambda: sm.direct(job.system, **options))
+
+
+def in_space(name: str, solve: Callable[[], DirectSolution]) -> DirectSolution:
     begin = time.process_time()
-    got = jobs.load(file).solve()
+    got = solve()
     cpu = time.process_time() - begin
-    x, u = got.trajectory.x, got.trajectory.u
-    told = judge_in_space(SpatialBiped(), x[:, :13], u, got.step.dt)
+    x, u, dt = got.trajectory.x, got.trajectory.u, got.step.dt
+    told = judge_in_space(SpatialBiped(), x[:, :13], u, dt)
     off = max(told.motion, told.closed, told.unit, told.jump, told.periodic)
-    rate = np.abs(np.diff(u, axis=0)).max() / got.step.dt
-    print(f"{file.stem}: {got.status.name.lower()}, cost {got.cost:.4f}, eta {transport(got.cycle):.3g}, off {off:.1e}")
+    rate = np.abs(np.diff(u, axis=0)).max() / dt
+    print(f"{name}: {got.status.name.lower()}, cost {got.cost:.4f}, eta {transport(got.cycle):.3g}, off {off:.1e}")
     print(
-        f"  N {told.normal:.1f}, cone {told.cone:.2f}, of the landing {told.landing_cone:.2f}, at {told.speed:.2f} m/s"
+        f"  N {told.normal:.1f}, cone {told.cone:.2f}, of the landing {told.landing_cone:.2f} at {told.speed:.2f} m/s; "
+        f"apart: feet {told.feet:.3f}, knees {told.knees:.3f}, legs {told.apart:.3f} m"
     )
-    print(f"  apart: feet {told.feet:.3f}, knees {told.knees:.3f}, legs {told.apart:.3f} m; |u| {np.abs(u).max():.1f}, "
-          f"rate {rate:.0f}; Newton {told.newton:.1e}, angular momentum {told.spin:.1e}")  # fmt: skip
-    print(f"  multipliers {abs(got.floquet[0]):.2g}, {abs(got.plan.floquet[0]):.3f}; {got.iterations} it {cpu:.1f} s")
+    print(
+        f"  |u| {np.abs(u).max():.1f} N m, rate {rate:.0f} N m/s; Newton's law {told.newton:.1e}, angular momentum "
+        f"{told.spin:.1e}; multipliers {abs(got.floquet[0]):.2g}, {abs(got.plan.floquet[0]):.3f}; "  # type: ignore[attr-defined]
+        f"{got.iterations} it {cpu:.1f} s",
+        flush=True,
+    )
+    return got
 
 
 def walks(robots: int = 8, steps: int = 50) -> None:

@@ -15,6 +15,7 @@ from stepmap.optimal.gaits.feedback import periodic_gains, slopes
 from stepmap.optimal.gaits.hold import natural, stride, transport
 from stepmap.optimal.gaits.modes import Mode
 from stepmap.optimal.gaits.renaming import Renaming
+from stepmap.optimal.problem import Status
 from stepmap.walking.observer import Observer
 from stepmap.walking.schedule import Schedule
 from stepmap.walking.walk import walk
@@ -55,6 +56,24 @@ def test_a_gait_keeps_the_equations_of_the_thesis() -> None:
     assert (told.clearance >= 0.02 * np.sin(np.pi * np.arange(1, 80) / 80) - 1e-8).all()
     assert told.newton <= 2e-2  # the middle of two steps against their common node: order 2 in 11 ms
     assert stride(found.cycle) == pytest.approx(0.56, abs=1e-8)
+
+
+def test_a_search_that_is_cut_off_ends_at_a_gait() -> None:
+    """Least work is not there yet, but the motion next to the last iterate that meets all conditions is."""
+    found = sm.direct(
+        sm.systems.get("biped_planar"),
+        phases=[sm.Phase(closed=["stance"], steps=16, time=0.9)],
+        periodic=LEGS,
+        running="work",
+        limits=dict.fromkeys(("ankle", "stance_knee", "hip", "swing_knee"), (-60.0, 60.0)),
+        change=0.5,
+        max_iterations=60,
+    )
+    assert found.status is Status.ITERATIONS
+    told = judge(Biped(), found.trajectory.x[:, :6], found.trajectory.u, 0.9 / 16)
+    assert max(told.motion, told.closed, told.jump, told.periodic) <= 1e-8
+    work = float(np.abs(found.trajectory.u * np.diff(found.trajectory.x[:, 2:6], axis=0)).sum())
+    assert found.cost == pytest.approx(work, rel=0.05)  # with parts of the work that are not yet those of its sign
 
 
 def test_the_landing_of_a_plan_happens_at_its_end() -> None:

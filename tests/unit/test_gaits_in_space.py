@@ -20,6 +20,9 @@ from stepmap.optimal.direct.mechanism import Mode
 from stepmap.optimal.direct.phases.cones import cones
 from stepmap.optimal.gaits.hold import stride, transport
 from stepmap.optimal.gaits.renaming import Renaming
+from stepmap.walking.observer import Observer
+from stepmap.walking.schedule import Schedule
+from stepmap.walking.walk import walk
 from tests.gaits_in_space import INPUTS, NAMES, JudgedInSpace, SpatialBiped, judge_in_space
 from tests.pages import ROOT
 
@@ -129,6 +132,31 @@ def test_multipliers_in_space_are_those_of_the_map_itself(gait: DirectSolution) 
     assert np.abs(true).max() == pytest.approx(np.abs(gait.plan.floquet).max(), abs=1e-4)
     assert np.abs(gait.plan.floquet).max() <= 0.1
     assert np.abs(gait.floquet).max() > 1e4
+
+
+def test_a_robot_with_other_masses_and_friction_walks_in_space(gait: DirectSolution) -> None:
+    schedule = Schedule.of(gait.cycle, gait.plan.gains)
+    robot = gait.system.with_parameters(shank_mass=2.0 * 1.05, thigh_mass=3.0 * 0.95, friction=0.05)
+    walked = walk(schedule, robot, 10, limits=np.full(8, 140.0))
+    assert walked.fell == ""
+    assert walked.steps == 10
+    assert walked.normal > 0
+    assert walked.cone < 0.8
+    assert max(walked.off) < 0.02
+    assert np.ptp(walked.off[5:]) < 1e-3  # it comes to a limit cycle of its own
+
+
+def test_a_filter_in_space_is_renamed(gait: DirectSolution) -> None:
+    """Encoders of knees, and of each thigh the directions of two axes of the world."""
+    schedule = Schedule.of(gait.cycle, gait.plan.gains)
+    robot = gait.system.with_parameters(shank_mass=2.0 * 0.97, thigh_mass=3.0 * 1.03)
+    sensors = np.full(len(gait.system.sensor_channels), 5e-3)
+    process, first = np.array([1e-4] * 11 + [1e-2] * 11), np.array([2e-3] * 11 + [1e-2] * 11)
+    observer = Observer(gait.cycle, sensors, process, first, np.random.default_rng(2))
+    walked = walk(schedule, robot, 3, observer=observer, limits=np.full(8, 140.0))
+    assert walked.fell == ""
+    assert walked.normal > 0
+    assert np.sqrt(np.mean(np.square(walked.errors))) < 2e-2
 
 
 def test_a_job_in_space_is_written(job: GaitJob, gait: DirectSolution, tmp_path: Path) -> None:

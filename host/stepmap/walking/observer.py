@@ -23,7 +23,7 @@ from stepmap.optimal.gaits.landing import Landing
 class Observer:
     """The filter of a gait of one phase with standard deviations of sensors, of the process and of the first state.
 
-    ``process`` (2n) is per step. Sensors are those of the system; ``rng`` makes their noise.
+    ``process`` (ndx) is per step. Sensors are those of the system; ``rng`` makes their noise.
     """
 
     cycle: Cycle
@@ -49,16 +49,16 @@ class Observer:
 
     def begin(self, x: Array) -> None:
         """The first belief is about x, off by as much as it says."""
+        layout = self.cycle.maps[0].layout
         self.belief = self._held(
-            self._filter.start(x + self.first * self.rng.normal(size=len(x)), np.diag(self.first**2))
+            self._filter.start(layout.retract(x, self.first * self.rng.normal(size=layout.ndx)), np.diag(self.first**2))
         )
 
     def measured(self, x: Array) -> Array:
         """The estimate after readings of the true state."""
         assert self.belief is not None  # begun
         self.true = x
-        n = len(self.cycle.system.coordinates)
-        z = self.cycle.system.readings(x[:n])
+        z = self.cycle.system.readings(self.cycle.maps[0].layout.pose(x))
         noisy = z + self.sensors * self.rng.normal(size=len(z))
         self.belief = self._held(self._filter.update(self.belief, noisy)[0])
         return self.belief.x
@@ -77,12 +77,12 @@ class Observer:
 
     def _held(self, belief: Belief) -> Belief:
         """The belief with the standing foot where it stands; what does not matter in the mode is taken off P."""
-        mode, n = self.cycle.modes[0], len(self.cycle.system.dynamic)
-        x = belief.x.copy()
+        mode, tangent = self.cycle.modes[0], self.cycle.system.tangent
+        x, n = belief.x.copy(), tangent.nq
         for _ in range(3):
             rows = [mode.rows[i] for i in mode.normals]
             D = self.cycle.system.residuals_slope(x[:n])[rows]
-            x[:n] -= np.linalg.pinv(D) @ self.cycle.system.residuals(x[:n])[rows]
+            x[:n] = tangent.retract(x[:n], -np.linalg.pinv(D) @ self.cycle.system.residuals(x[:n])[rows])
         keep = mode.deviations(x[:n])
         P = keep @ belief.P @ keep.T
         return Belief(x, (P + P.T) / 2)

@@ -10,6 +10,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.optimal.gaits.cycle import Cycle
+from stepmap.steps.layout import MechanicalLayout
 
 BACK, AHEAD = 3, 6  # rows around the expected one among which the nearest pose is sought
 BEYOND = 10  # rows after the last one, for landings that are late
@@ -17,7 +18,7 @@ BEYOND = 10  # rows after the last one, for landings that are late
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """x̄ (rows, 2n), ū (rows, nu), gains (rows, nu, 2n) of a gait of one phase; ``steps`` of the rows are the plan's.
+    """x̄ (rows, nx), ū (rows, nu), gains (rows, nu, ndx) of a gait of one phase; ``steps`` of the rows are the plan's.
 
     Rows beyond the last continue the plan through the ground under its last inputs: one that lands late finds there
     where it should be by now.
@@ -30,7 +31,7 @@ class Schedule:
 
     @classmethod
     def of(cls, cycle: Cycle, gains: Array, beyond: int = BEYOND) -> Schedule:
-        """The rows of a gait with its gains (N, nu, 2n)."""
+        """The rows of a gait with its gains (N, nu, ndx)."""
         if len(cycle.stretches) != 1:
             raise ModelError(
                 f"a schedule that restarts at the landing has one phase, this gait has {len(cycle.stretches)}"
@@ -45,21 +46,27 @@ class Schedule:
 
     @cached_property
     def _keep(self) -> Array:
-        """Parts of deviations of q that count, per row."""
-        n = len(self.cycle.system.dynamic)
-        return np.array([self.cycle.modes[0].deviations(x[:n])[:n, :n] for x in self.x])
+        """Parts of deviations of q that count, per row, in tangent dimensions."""
+        n = self._layout.nd
+        return np.array([self.cycle.modes[0].deviations(q)[:n, :n] for q in self._layout.pose(self.x)])
+
+    @property
+    def _layout(self) -> MechanicalLayout:
+        return self.cycle.maps[0].layout
+
+    def off(self, row: int, pose: Array) -> Array:
+        """q − q̄ of a row, in tangent dimensions."""
+        return self._layout.tangent.difference(self._layout.pose(self.x[row]), pose)
 
     def nearest(self, pose: Array, expected: int) -> int:
         """The row whose pose is nearest, from 3 before the expected one to 6 after it."""
         rows = np.arange(max(0, expected - BACK), min(len(self.x), expected + AHEAD + 1))
-        n = pose.shape[-1]
-        off = np.einsum("kij,kj->ki", self._keep[rows], pose - self.x[rows, :n])
+        off = np.einsum("kij,kj->ki", self._keep[rows], np.array([self.off(int(row), pose) for row in rows]))
         return int(rows[np.argmin(np.einsum("ki,ki->k", off, off))])
 
     def deviation(self, x: Array, row: int = 0) -> Array:
         """The part of q − q̄ of a row that counts."""
-        n = len(self.cycle.system.dynamic)
-        return self.counted(row, x[:n] - self.x[row, :n])
+        return self.counted(row, self.off(row, self._layout.pose(x)))
 
     def counted(self, row: int, change: Array) -> Array:
         """The part of a change of q that counts: where the robot stands does not."""
@@ -68,5 +75,5 @@ class Schedule:
 
     def law(self, row: int, x: Array) -> Array:
         """u = ū − K (x − x̄) of a row."""
-        out: Array = self.u[row] - self.gains[row] @ (x - self.x[row])
+        out: Array = self.u[row] - self.gains[row] @ self._layout.difference(self.x[row], x)
         return out

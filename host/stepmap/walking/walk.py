@@ -60,7 +60,7 @@ class Plant:
 
     def height(self, x: Array) -> float:
         """Of the swing foot [m]."""
-        return -float(self.system.gaps(x[: self.stance.nd])[self.row])
+        return -float(self.system.gaps(self.stance.layout.pose(x))[self.row])
 
     def step(self, x: Array, u: Array, armed: bool, walk: Walk) -> tuple[Array, float | None]:
         """The next state, and when the swing foot came down [s]; then the state is that right after the impact."""
@@ -77,7 +77,7 @@ class Plant:
         return self._strike(struck.x[-1], walk), hits[0].time
 
     def _strike(self, x: Array, walk: Walk) -> Array:
-        n, both = self.stance.nd, self.both
+        n, both = self.stance.layout.nq, self.both
         before = self.stance.velocity(x)
         struck = both.from_velocity(x[:n], before, instant=True)
         after = both.velocity(struck)
@@ -102,7 +102,7 @@ class Plant:
 
     def renamed(self, x: Array) -> Array:
         """The state in the names after the landing."""
-        n = self.stance.nd
+        n = self.stance.layout.nq
         T = self.cycle.renaming.matrix(x[:n])
         return np.concatenate([self.cycle.renaming.pose(x[:n]), np.linalg.solve(T.T, x[n:])])
 
@@ -122,7 +122,7 @@ class Walker:
     def stride(self, x: Array, count: int) -> Array:
         """The state after the next landing, in its names."""
         schedule, robot, made, dt = self.schedule, self.robot, self.made, self.robot.stance.dt
-        n, row, time = robot.stance.nd, 0, 0.0
+        n, row, time = robot.stance.layout.nq, 0, 0.0
         for tick in range(len(schedule.x) + AHEAD):
             if self.push is not None:
                 x = self.push(count, tick, x)
@@ -135,7 +135,8 @@ class Walker:
             if not armed:
                 made.low = min(made.low, robot.height(x))
             if self.observer is not None:
-                off = schedule.counted(row, known[:n] - self.observer.true[:n])
+                tangent = robot.system.tangent
+                off = schedule.counted(row, tangent.difference(self.observer.true[:n], known[:n]))
                 made.errors.append(float(np.abs(off).max()))
                 self.observer.moved(u, landed)
             if landed is not None:

@@ -12,7 +12,7 @@ from stepmap.arrays import Array
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.guess import first_guess
 from stepmap.optimal.direct.motion import Motion, disturbed
-from stepmap.optimal.direct.nlp.solve import Found, Settings, solve
+from stepmap.optimal.direct.nlp.solve import CUT_OFF, Found, Settings, solve
 from stepmap.optimal.direct.task import Phase, Task
 from stepmap.optimal.direct.transcription import Transcription
 from stepmap.optimal.problem import Iteration, Status
@@ -21,6 +21,7 @@ COARSEST = 40  # steps: below, the first grid is the last one
 NEAR, RELEASED = 1e-3, 1e-6  # barrier parameters of a refined guess, and of one that has its multipliers
 TRIES = 5  # starts, where none that was asked for meets all conditions
 ROUGH = 1e-3  # tolerance of effort where it only shows the way
+ALMOST = 1e-2  # by which conditions may be off where a search is cut off, to be met by what is near
 Monitor: TypeAlias = Callable[[Iteration], None]
 
 
@@ -173,6 +174,7 @@ def _least_work(
         if not _over(found):
             full = Transcription(formulation, tuple(phase.steps for phase in task.all_phases), frozen)
             grid, found = _moved(grid, found, full, log, recipe.mu)
+            found = _settled(grid, found, log)
         attempts.append(_attempt(grid, found))
         if best is None or _rank(found) < _rank(best[1]):
             best = grid, found
@@ -190,6 +192,20 @@ def _refined(grid: Transcription, found: Found, log: _Log) -> tuple[Transcriptio
             break
         grid, found = _moved(grid, found, replace(grid, steps=count), log, NEAR)
     return grid, found
+
+
+def _settled(grid: Transcription, found: Found, log: _Log) -> Found:
+    """A search that was cut off before it met all conditions, at the motion next to its last one that does."""
+    if found.said != CUT_OFF or found.status is not Status.UNMET or found.infeasibility > ALMOST:
+        return found
+    program = replace(grid.program, near=found.w)
+    settings = Settings(grid.task.solver, grid.task.max_iterations, grid.task.tolerance, NEAR)
+    met = solve(program, grid.bounds, found.w, settings, log.watch(f"{sum(grid.steps)} steps, met"))
+    log.cpu_s += met.cpu_s
+    log.counts.append(met.iterations)
+    if not met.status.ok:
+        return found
+    return replace(met, cost=grid.program.cost(met.w), status=Status.ITERATIONS, said=found.said)
 
 
 def _over(found: Found) -> bool:

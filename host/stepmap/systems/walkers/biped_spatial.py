@@ -52,8 +52,8 @@ def biped_spatial(
         b.damping(angle, brake)
         b.drive(angle, b.input(f"{side}_knee_y", unit="N m", low=-140.0, high=140.0))
         b.encoder(angle)
-        b.gyro(thigh)
-        b.direction(thigh, (0, 0, 1))
+        b.direction(thigh, (0, 0, 1), name=f"{side}_up")  # as an inertial unit tells them
+        b.direction(thigh, (1, 0, 0), name=f"{side}_north")
     ankle, hips = ([b.input(f"{joint}_{axis}", unit="N m", low=-140.0, high=140.0) for axis in "xyz"]
                    for joint in ("ankle", "hip"))  # fmt: skip
     b.moment(shins["stance"], b.world, ankle)

@@ -22,11 +22,15 @@ from stepmap.optimal.direct.nlp.block import Placed
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Blocks over ``size`` variables; ``compiled`` evaluates those that are worth it by their libraries."""
+    """Blocks over ``size`` variables; ``compiled`` evaluates those that are worth it by their libraries.
+
+    With variables to stay ``near`` to, ½ Σ ((w − near)/(1 + |near|))² is in place of the blocks' costs.
+    """
 
     size: int
     placed: tuple[Placed, ...]
     compiled: bool = True
+    near: Array | None = None
 
     @cached_property
     def _order(self) -> Array:
@@ -77,6 +81,8 @@ class Program:
         return ca.vertcat(*self._calls("residual", w))[self._order.tolist()]
 
     def _value(self, w: ca.MX) -> ca.MX:
+        if self.near is not None:
+            return ca.sumsqr((w - ca.DM(self.near)) / ca.DM(1 + np.abs(self.near))) / 2
         return ca.sum1(ca.vertcat(ca.MX(ca.DM.zeros(1)), *self._calls("value", w)))
 
     @cached_property
@@ -85,10 +91,13 @@ class Program:
         w, p = ca.MX.sym("w", self.size), ca.MX.sym("p", 0)
         factor, multipliers = ca.MX.sym("factor"), ca.MX.sym("multipliers", len(self._order))
         jacobian = self._jacobian(ca.vertcat(*self._calls("slopes", w)))
-        gradient = self._gradient(ca.vertcat(*self._calls("gradient", w)))
+        gradient = self._gradient(w)
         weights = [ca.reshape(multipliers[rows.ravel().tolist()], rows.shape[1], len(rows)) for rows in self._rows]
-        factors = [ca.repmat(factor, 1, placed.count) for placed in self.placed]
+        price = factor if self.near is None else 0 * factor
+        factors = [ca.repmat(price, 1, placed.count) for placed in self.placed]
         hessian = self._hessian(ca.vertcat(*self._calls("bends", w, weights, factors)))
+        if self.near is not None:
+            hessian = hessian + factor * ca.diag(ca.DM((1 + np.abs(self.near)) ** -2.0))
         return {
             "jac_g": ca.Function("nlp_jac_g", [w, p], [self._residual(w), jacobian], ["x", "p"], ["g", "jac:g:x"]),
             "grad_f": ca.Function("nlp_grad_f", [w, p], [self._value(w), gradient], ["x", "p"], ["f", "grad:f:x"]),
@@ -118,9 +127,16 @@ class Program:
             columns.append(np.maximum(a, b))
         return _sparse((self.size, self.size), np.concatenate(rows), np.concatenate(columns), entries)
 
-    def _gradient(self, entries: ca.MX) -> ca.MX:
+    def _gradient(self, w: ca.MX) -> ca.MX:
+        if self.near is not None:
+            return (w - ca.DM(self.near)) / ca.DM((1 + np.abs(self.near)) ** 2)
+        entries = ca.vertcat(*self._calls("gradient", w))
         rows = np.concatenate([p.at[:, p.block.priced].ravel() for p in self.placed])
         return ca.densify(_sparse((self.size, 1), rows, np.zeros_like(rows), entries))
+
+    def cost(self, w: Array) -> float:
+        """What the variables cost."""
+        return float(self.functions["grad_f"](w, ca.DM(0, 1))[0])
 
     def solver(self, name: str, options: Mapping[str, Any]) -> ca.Function:
         """The solver; IPOPT is given derivatives, fatrop finds the stages and derives by itself."""

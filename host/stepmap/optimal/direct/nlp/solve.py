@@ -19,6 +19,7 @@ Watch: TypeAlias = Callable[[float, float, Array], None]
 """Called with objective, infeasibility and variables of every iterate."""
 
 FEASIBLE = 1e-6  # violation of rows and bounds up to which an iterate may be kept
+CUT_OFF = "Maximum_Iterations_Exceeded"
 GOOD = {"Solve_Succeeded", "Solved_To_Acceptable_Level"}
 
 
@@ -168,7 +169,7 @@ def _status(said: str, success: bool, infeasibility: float) -> Status:
         return Status.INTERRUPTED
     if infeasibility > FEASIBLE:
         return Status.UNMET
-    return Status.ITERATIONS if said == "Maximum_Iterations_Exceeded" else Status.STALLED
+    return Status.ITERATIONS if said == CUT_OFF else Status.STALLED
 
 
 def _interrupted(program: Program, iterates: _Iterates, w0: Array, cpu: float) -> Found:
