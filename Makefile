@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-direct bench-events bench-first-frame bench-mechanisms bench-planner bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
+.PHONY: help setup system demo test check bench bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench-first-frame: setup ## from an empty folder to a mechanism that moves on th
 
 bench-gaits: setup ## gaits of the planar biped: effort, work, designs of the shank, robots with other masses that walk 50 steps
 	$(BIN)/python -m tests.bench.gaits
+
+bench-identify: setup ## derivatives by parameters, fits, sigmas of many draws, what runs of the firmware teach; fill docs/identify.md
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/bench/identify.py --docs
 
 bench-mechanisms: setup ## run the nine mechanisms of examples/mechanisms on a process and an F405; fill docs/mechanisms.md
 	$(BIN)/python tests/bench/mechanisms.py --docs

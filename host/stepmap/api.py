@@ -4,6 +4,7 @@ from stepmap import systems
 from stepmap.errors import ConvergenceError, JobError, ModelError, ShapeError, StepmapError, ToolchainError
 from stepmap.estimate import Belief, ExtendedKalmanFilter, ParticleFilter
 from stepmap.geometry import Box, Capsule, HalfSpace, Heightmap, Mesh, Sphere
+from stepmap.identification import Identification, Observed, identify
 from stepmap.mechanics import (
     Builder,
     System,
@@ -93,6 +94,7 @@ __all__ = [
     "Grip",
     "HalfSpace",
     "Heightmap",
+    "Identification",
     "InputLimits",
     "JobError",
     "Layout",
@@ -101,6 +103,7 @@ __all__ = [
     "Linearization",
     "Mesh",
     "ModelError",
+    "Observed",
     "ParticleFilter",
     "Phase",
     "Plan",
@@ -143,6 +146,7 @@ __all__ = [
     "from_tree",
     "grip_forces",
     "homotopy",
+    "identify",
     "log",
     "lqr",
     "optimize",

@@ -18,7 +18,7 @@ from tests.pages import NUMBER, ROOT, blocks, near
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 WITH_CODE = {
     *("README.md", "systems.md", "notation.md", "cli.md", "jobs.md", "optimal.md", "estimation.md"),
-    *("strings-contacts.md", "direct.md"),
+    *("strings-contacts.md", "direct.md", "identify.md"),
     *("fixed-point.md", "schedule.md"),
 }
 

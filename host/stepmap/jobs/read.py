@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stepmap.errors import JobError, ModelError, ShapeError
-from stepmap.jobs import kinds
+from stepmap.jobs import identified, kinds
 from stepmap.jobs.parts import RESERVED
 from stepmap.jobs.task import Job
 from stepmap.jobs.weights import read_filter
@@ -46,9 +46,16 @@ def require_name(name: str, file: str) -> str:
 
 def parse(root: Table, name: str) -> Job:
     """The job of a document's outermost table; as `load`."""
+    root, files = identified.merged(root)
     job = kinds.reader(root)(root, name)
-    if "filter" not in root:
-        return job
+    if files:
+        made: Any = job
+        job = replace(made, files={**job.files, **files})
+    return job if "filter" not in root else _with_filter(root, job)
+
+
+def _with_filter(root: Table, job: Job) -> Job:
+    """The job with the filter of its table [filter]."""
     made: Any = job
     noise = read_filter(root, job.noise)
     try:

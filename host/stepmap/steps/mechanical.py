@@ -61,18 +61,18 @@ class MechanicalStep(KernelStep):
     def sensitivity(self, x: ArrayLike, u: ArrayLike) -> Sensitivity:
         """The next state with A, B and its exact derivatives T (ndx, parameters) by the parameters of the system."""
         x, u = self._point(x, u)
-        info, after, A, B, T = self._by_parameters(self.parameter_values, self._own_length, x[None], u[None], None)
+        info, after, A, B, T = self.by_parameters(self.parameter_values, self._own_length, x[None], u[None], None)
         self._require(info, x, u)
         return Sensitivity(after[0], A[0], B[0], T[0])
 
     def sensitivity_many(self, X: ArrayLike, U: ArrayLike) -> Sensitivity:
         """``sensitivity`` at n unrelated points, in one compiled call; all arrays have one row per point."""
         X, U = self._points(X, U)
-        info, after, A, B, T = self._by_parameters(self.parameter_values, self._own_length, X, U, None)
+        info, after, A, B, T = self.by_parameters(self.parameter_values, self._own_length, X, U, None)
         self._require_all(info, X, U, "point {}: ")
         return Sensitivity(after, A, B, T)
 
-    def _by_parameters(
+    def by_parameters(
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
     ) -> tuple[Info, Array, Array, Array, Array]:
         """Next states, A, B and T (n, ndx, parameters) at n points, with values ``par`` of the kernel's parameters."""

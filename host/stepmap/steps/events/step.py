@@ -171,7 +171,7 @@ class EventStep(VariationalStep):
         self._fits(trajectory)
         return slips(self, trajectory, coefficient)
 
-    def _by_parameters(self, *_: object) -> NoReturn:
+    def by_parameters(self, *_: object) -> NoReturn:
         raise ModelError(
             f"the step with events of {self.name!r} has no derivatives by parameters; take those of the relaxed step "
             "(gaps='relaxed'), or wires (b.distance) in place of strings that stay taut"

@@ -1,0 +1,5 @@
+"""``stepmap identify``."""
+
+from stepmap_hil.commands.identify.command import identify
+
+__all__ = ["identify"]
