@@ -116,7 +116,7 @@ def test_a_recording_put_together_again_is_one(tmp_path: Path) -> None:
 def test_a_report_has_the_verdict_that_follows_from_the_recording(tmp_path: Path) -> None:
     done = report(whole().write(tmp_path / "run.mcap"))
     assert "PASSED  Ran to its end" in done.stdout
-    assert "passed" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'class="pill">PASS</b>' in (tmp_path / "report.html").read_text(encoding="utf-8")
     cut = replace(whole(), about={name: told for name, told in whole().about.items() if name == "run"})
     done = report(cut.write(tmp_path / "run.mcap"))
     assert done.exit_code == 0

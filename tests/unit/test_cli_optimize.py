@@ -86,7 +86,13 @@ def test_files(job: Path, out: Path) -> None:
     result = run(job, "--build", out)
     assert result.exit_code == 0, result.output
     folder = out / "try" / "optimize"
-    assert {path.name for path in folder.iterdir()} == {"solution.npz", "summary.json", "manifest.json", *PICTURES}
+    assert {path.name for path in folder.iterdir()} == {
+        "solution.npz",
+        "summary.json",
+        "manifest.json",
+        "report.html",
+        *PICTURES,
+    }
     assert [path.name for path in folder.parent.iterdir()] == ["optimize"]
     for part in ("2 s in 40 steps of 0.05 s", "converged after", "constraint forces", str(folder)):
         assert part in result.stdout.replace("\n", "")

@@ -45,6 +45,8 @@ def test_a_job_is_solved_and_written(tmp_path: Path) -> None:
     assert {"path.png", "energy.png", "ground.png", "inputs.png", "walk.gif"} <= {
         f.name for f in stage.folder.iterdir()
     }
+    page = (stage.folder / "report.html").read_text(encoding="utf-8")
+    assert 'id="sentence">The search converged: a gait whose period takes 0.9 s and 0.5 m;' in page
     with np.load(stage.folder / "solution.npz") as saved:
         assert saved["gains"].shape == (40, 4, 12)
         found = judge(Biped(0.4, 0.9, 0.5), saved["x"][:, :6], saved["u"], 0.9 / 40)

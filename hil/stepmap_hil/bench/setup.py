@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
@@ -46,6 +48,7 @@ class Source:
     trajectory: Trajectory
     gains: Array
     verdict: dict[str, Any] | None = None  # on the plan: whether it will work, as far as its numbers tell
+    acts: tuple[float, ...] = ()  # of a play: when they begin [s]
 
     def attachments(self) -> dict[str, bytes]:
         packed = io.BytesIO()
@@ -73,6 +76,7 @@ class Setup:
     flashed: Flashed | None = None
     reference: Reference | None = None  # of set-points that are streamed
     verdict: dict[str, Any] | None = None  # on the plan, before it was run
+    acts: tuple[float, ...] = ()  # of a play: when they begin [s]
 
     def board(self) -> Board:
         if self.port is not None:
@@ -129,6 +133,8 @@ class Setup:
             "mode": self.mode,
             "plant": self.rig.plant,
             "stepmap": stepmap.__version__,
+            "begun": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            **({"acts": json.dumps(self.acts)} if self.acts else {}),
         }
 
     def start_pose(self) -> Array:

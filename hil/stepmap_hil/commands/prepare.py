@@ -38,7 +38,8 @@ def controller_of(job: Job, build: Path, clock: StageClock | None = None) -> tup
             made = generation.load(stage, job, choices)
     clock.end()
     files = {**job.files, **choices.files}
-    source = Source(job.root.source, files, plan.trajectory, plan.gains, optimum.saved_verdict(solved))
+    judged = optimum.saved_verdict(solved)
+    source = Source(job.root.source, files, plan.trajectory, plan.gains, judged, plan.acts)
     return made, stage, source
 
 

@@ -1,4 +1,4 @@
-"""``stepmap report``: summary, pictures and page of a recording alone."""
+"""``stepmap report``: summary, pictures and page of a recording alone, or two recordings laid over each other."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import typer
 
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import ModelError
+from stepmap.files import write_whole
+from stepmap.report.explore import explore
 from stepmap_hil.commands.bench.finish import verdict_line, verdict_on
+from stepmap_hil.commands.bench.origin import recorded_origin
 from stepmap_hil.commands.options import RunArgument, SystemFileOption
 from stepmap_hil.commands.stage_list import StageList, print_memory
 from stepmap_hil.report import write as results
+from stepmap_hil.report.page.overlay import overlay
 from stepmap_hil.report.sentences import table
 from stepmap_hil.runs import folders as runs
-from stepmap_hil.runs.recording import blaming, read_run
+from stepmap_hil.runs.recording import RecordedRun, blaming, read_run
 from stepmap_hil.runs.stage_times import StageTime
 
 WRITTEN = (".html", ".json", ".png", ".svg")  # how names of a report's files end
@@ -24,6 +28,9 @@ WRITTEN = (".html", ".json", ".png", ".svg")  # how names of a report's files en
 
 def report(
     run: RunArgument,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="OTHER", help="A second run, laid over the first in overlay.html.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write. [default: the folder of the recording]")
     ] = None,
@@ -37,11 +44,14 @@ def report(
         file = runs.find(run, build)
         recorded = read_run(file, system_file)
     folder = out or file.parent
+    if other is not None:
+        _compare((file, recorded), other, folder, system_file, build)
+        return
     folder.mkdir(parents=True, exist_ok=True)
     _require_files(folder)
     with working("drawing"), blaming(file):
         evaluated = results.evaluate(
-            recorded.controller, recorded.closed, recorded.opened, recorded.facts, recorded.job
+            recorded.controller, recorded.closed, recorded.opened, recorded.facts, recorded_origin(recorded, file)
         )
         summary = evaluated.summary
         verdict = verdict_on(recorded.closed, summary)[0] if recorded.concluded else runs.ABORTED
@@ -56,6 +66,27 @@ def report(
     console().print()
     console().print(verdict_line(verdict, summary), soft_wrap=not console().is_terminal)
     console().print(f"report  {folder / 'report.html'}", soft_wrap=True)
+
+
+def _compare(first: tuple[Path, RecordedRun], name: Path, folder: Path, system_file: Path | None, build: Path) -> None:
+    """Writes both runs as one page; their own reports stay as they are."""
+    with working("reading the other recording"):
+        file = runs.find(name, build)
+        pairs = [first, (file, read_run(file, system_file))]
+    folder.mkdir(parents=True, exist_ok=True)
+    _require_files(folder)
+    evaluated, verdicts = [], []
+    with working("comparing"):
+        for path, recorded in pairs:
+            with blaming(path):
+                origin = recorded_origin(recorded, path)
+                found = results.evaluate(recorded.controller, recorded.closed, recorded.opened, recorded.facts, origin)
+            evaluated.append(found)
+            verdicts.append(verdict_on(recorded.closed, found.summary)[0] if recorded.concluded else runs.ABORTED)
+        names = [path.parent.name if path.name == "run.mcap" else path.name for path, _ in pairs]
+        page = overlay(evaluated[0].view, evaluated[1].view, (verdicts[0], verdicts[1]), (names[0], names[1]))
+        write_whole(folder / "overlay.html", explore(page), links=False)
+    console().print(f"overlay {folder / 'overlay.html'}", soft_wrap=True)
 
 
 def _require_files(folder: Path) -> None:

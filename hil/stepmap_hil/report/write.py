@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepmap.files import write_whole
-from stepmap.jobs import Job
-from stepmap.report import Grid, Picture, Section, page
+from stepmap.report.explore import explore
 from stepmap_codegen import Controller
 from stepmap_hil.report import plots as figures
 from stepmap_hil.report import room
-from stepmap_hil.report.sentences import each, introduction, outcome, plan_verdict, stages, table
+from stepmap_hil.report.page import Origin, RunView, explorer
 from stepmap_hil.report.series import moving, series
 from stepmap_hil.report.summary import comparison, summarize
 from stepmap_hil.runs.log import Run
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMS = ("png", "svg")
-COORDINATES = "Errors over time, each in its own unit; closed and open loop over the ticks that both runs have."
-PLAN = "What its numbers said before the run, and what to do where something speaks against it."
-STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
 
 
 def conclude(recorder: Recorder, closed: Run, known: Mapping[str, Any]) -> None:
@@ -50,19 +46,20 @@ def complete(recorder: Recorder, opened: Run | None, known: Mapping[str, Any]) -
 class Evaluated:
     """What is written about a run."""
 
-    run: Run
+    view: RunView
     summary: dict[str, Any]
     pictures: dict[str, dict[str, bytes]]  # by name and form
     captions: Mapping[str, str]
 
 
 def evaluate(
-    controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any], job: Job | None = None
+    controller: Controller, closed: Run, opened: Run | None, known: Mapping[str, Any], origin: Origin | None = None
 ) -> Evaluated:
     """Metrics and pictures of a run, which is what takes time; raises LinkError where it has no tick.
 
     With its job, also the room between the mechanism and obstacles.
     """
+    job = None if origin is None else origin.job
     mine = series(controller, closed)
     other = series(controller, opened) if opened is not None and moving(opened) else None
     around = room.clearances(job)
@@ -74,7 +71,8 @@ def evaluate(
         drawn["clearances"] = room.figure(around, mine, other)
         captions["clearances"] = room.CAPTION
     pictures = {name: _rendered(figure) for name, figure in drawn.items()}
-    return Evaluated(closed, summary, pictures, captions)
+    view = RunView(controller, closed, mine, other, summary, origin or Origin())
+    return Evaluated(view, summary, pictures, captions)
 
 
 def _rendered(figure: Figure) -> dict[str, bytes]:
@@ -88,25 +86,14 @@ def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict
 
     The report has the verdict on the run where one is given.
     """
-    run = evaluated.run
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(folder / "summary.json", text + "\n", links=False)
     for name, forms in evaluated.pictures.items():
         for form, content in forms.items():
             write_whole(folder / f"{name}.{form}", content, links=False)
-    pictures = [Picture(evaluated.captions[name], forms["svg"]) for name, forms in evaluated.pictures.items()]
-    events = [(f"{at:.2f} s", what) for at, what in run.events]
-    sections = [Section("The run", introduction(summary), table(summary), pictures, events, "Events")]
-    if judged := plan_verdict(summary):
-        sections.append(Section("The plan: will it work?", PLAN, judged, ()))
-    headings, rows = each(summary)
-    if rows:
-        sections.append(Section("Coordinates", COORDINATES, (), (), grid=Grid(headings, rows)))
-    if rows := stages(summary):
-        sections.append(Section("Stages", STAGES, (), (), grid=Grid(("stage", "result", "time", "CPU time"), rows)))
-    title = f"{run.job} on {run.board}" + (f": {verdict}" if verdict else "")
-    told = page(title, sections, outcome(summary))
-    write_whole(folder / "report.html", told, links=False)
+    pictures = {name: (evaluated.captions[name], forms["svg"]) for name, forms in evaluated.pictures.items()}
+    page = explore(explorer(replace(evaluated.view, summary=summary), pictures, verdict))
+    write_whole(folder / "report.html", page, links=False)
 
 
 def write(

@@ -19,6 +19,7 @@ from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.faults.spec import UPLOADS, Fault
 from stepmap_hil.plant.mechanism import PlantErrors
 from stepmap_hil.runs.fault_verdict import MOVING
+from stepmap_hil.runs.filter_replay import stored
 from stepmap_hil.runs.log import Row, Run
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import EXPLANATIONS, Reason
@@ -68,12 +69,8 @@ class _InnovationLoop(ReferenceLoop):
 
     def _update(self, number: int, bit: int) -> bool:
         block, formats = self.program.blocks[number], self.formats.blocks[number]
-        values = self.machine.values(number)
-        found = {}
-        for store in block.stores:
-            role = self.program.fields[store.field].role
-            if role in (Role.INNOVATION, Role.VARIANCE):
-                found[role] = values[store.operation] * 2.0 ** -formats.operations[store.operation]
+        roles = [field.role for field in self.program.fields]
+        found = stored(block, self.machine.values(number), formats.operations, roles)
         variance = found.get(Role.VARIANCE, 0.0)
         if variance > 0:
             self.sigmas[bit] = found[Role.INNOVATION] / math.sqrt(variance)

@@ -40,6 +40,7 @@ class RecordedRun:
     facts: dict[str, Any]
     sent: list[dict[str, Any]]
     concluded: bool = True  # whether the run came to its end; one that was cut off has no verdict of its own
+    about: recorded.About | None = None
 
 
 DAMAGED = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError)
@@ -111,7 +112,7 @@ def _recorded_run(recording: Recording, path: Path, code: bytes | None) -> Recor
         told = [recorded.followed(entry, codec) for entry in recording.of(topic)]
         if run is not None:
             run.followed = {one.tick: one for one in told}
-    return RecordedRun(job, choices, controller, closed, opened, facts, sent, concluded=end is not None)
+    return RecordedRun(job, choices, controller, closed, opened, facts, sent, concluded=end is not None, about=about)
 
 
 @lru_cache(maxsize=4)

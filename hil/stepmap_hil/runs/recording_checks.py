@@ -28,6 +28,7 @@ from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Sent
 
 MODEL = re.compile(r"[0-9a-f]{8,64}")
+DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*\+00:00")
 DIGITS = re.compile(r"[0-9]{1,18}")
 BOARD = re.compile(r"(?:[0-9a-f]{2}){0,32}")
 KINDS = ("command", "measurement", "encoder", "reset", "set_point")
@@ -51,6 +52,8 @@ class About:
     mode: str
     plant: str
     stepmap: str
+    begun: str = ""  # date and time, in UTC; empty in recordings of older versions
+    acts: tuple[float, ...] = ()  # of a play
 
     @classmethod
     def read(cls, said: Mapping[str, str]) -> About:
@@ -64,6 +67,8 @@ class About:
             mode=_among(said, "mode", MODES),
             plant=_among({"plant": "simulated", **said}, "plant", PLANTS),
             stepmap=_matching({"stepmap": "0", **said}, "stepmap", NAME),
+            begun=_matching(said, "begun", DATE) if "begun" in said else "",
+            acts=tuple(_number(at, "an act") for at in _list(json.loads(said.get("acts", "[]")), "acts")),
         )
 
 

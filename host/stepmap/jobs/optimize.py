@@ -39,6 +39,7 @@ PARTS = (
     "mechanics",
     "optimal",
     "plots",
+    "report",
     "simulation.py",
     "steps",
     "systems",
@@ -81,13 +82,19 @@ def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
     """
     with made.replace(complete=solution.status.ok) as folder:
         (folder / "solution.npz").write_bytes(arrays(job, solution))
-        text = json.dumps(summary(made, job, solution, cpu_s), indent=2, allow_nan=False, ensure_ascii=False)
+        told = summary(made, job, solution, cpu_s)
+        text = json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False)
         (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
         pictures = {} if solution.status.interrupted else render(draw(job, solution))
         moving = getattr(job, "animated", None)  # of kinds that have moving pictures
         pictures |= {} if moving is None or not pictures else moving(solution)
         for name, content in pictures.items():
             (folder / name).write_bytes(content)
+        if not solution.status.interrupted:
+            from stepmap.jobs.chapters.plan_page import plan_page  # draws, and takes a while to import
+
+            page = plan_page(job, solution, step_of(job, solution), told, pictures)
+            (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def earlier(made: Stage, job: Job) -> Trajectory:

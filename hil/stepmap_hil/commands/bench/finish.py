@@ -8,11 +8,11 @@ from typing import Any
 from rich.text import Text
 
 from stepmap.cli.output import console, figures, working
-from stepmap.jobs import Job
 from stepmap.text import printable
 from stepmap_codegen import Controller
 from stepmap_hil.commands.stage_list import print_memory
 from stepmap_hil.report import write as results
+from stepmap_hil.report.page import Origin
 from stepmap_hil.report.sentences import outcome, table
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.log import STOPPED, Run
@@ -25,12 +25,12 @@ Recorded = tuple[Run, Run | None, dict[str, Any]]
 
 
 def finish(
-    kept: runs.OpenRun, controller: Controller, recorded: Recorded, clock: StageClock, job: Job | None = None
+    kept: runs.OpenRun, controller: Controller, recorded: Recorded, clock: StageClock, origin: Origin
 ) -> tuple[str, str]:
     """Writes the report and prints what came of a run; the verdict, and what was not as it should be."""
     closed, opened, known = recorded
     with clock.stage("report"), working("drawing"):
-        evaluated = results.evaluate(controller, closed, opened, known, job)
+        evaluated = results.evaluate(controller, closed, opened, known, origin)
     summary = evaluated.summary | {"stages": clock.document()}
     verdict, reason = verdict_on(closed, summary)
     results.save(kept.path, evaluated, summary, verdict)

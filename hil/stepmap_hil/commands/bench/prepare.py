@@ -93,5 +93,6 @@ def prepare(request: Request, task: Task, clock: StageClock) -> Prepared:
         rig=task.rig,
         reference=task.reference,
         verdict=source.verdict,
+        acts=source.acts,
     )
     return Prepared(request, setup, source, generated, built, key_file)

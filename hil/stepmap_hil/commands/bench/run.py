@@ -16,6 +16,7 @@ from stepmap_hil.bench.operator import Terminal, Unattended
 from stepmap_hil.bench.priority import keep_time
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.commands.bench.finish import finish
+from stepmap_hil.commands.bench.origin import origin_of
 from stepmap_hil.commands.bench.prepare import Prepared, prepare
 from stepmap_hil.commands.bench.progress import progress, steps_shown
 from stepmap_hil.commands.bench.request import Request, read
@@ -50,10 +51,13 @@ def run(request: Request) -> None:
     with _listening(prepared) as listener, _kept(prepared) as kept:
         setup = prepared.flashed(kept.scratch, clock)
         bench = _BenchRun(prepared, setup, other, listener, clock)
-        with Recorder(kept.recording, setup.about(), prepared.source.attachments()) as recorder, recorder.telling_why():
+        about = setup.about()
+        with Recorder(kept.recording, about, prepared.source.attachments()) as recorder, recorder.telling_why():
             closed, opened, known = bench.record(recorder, kept)
         _require_recorded(recorder)
-        verdict, reason = finish(kept, setup.controller, (closed, opened, known), clock, setup.job)
+        verdict, reason = finish(
+            kept, setup.controller, (closed, opened, known), clock, origin_of(setup, about["begun"])
+        )
         if request.runs is None:
             runs.lead(request.build, setup.job.name)
     if verdict == runs.FAILED:

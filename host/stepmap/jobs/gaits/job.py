@@ -17,7 +17,7 @@ from stepmap.mechanics import System
 from stepmap.optimal import Iteration, Plan
 from stepmap.optimal.direct import DirectSolution, direct
 from stepmap.optimal.direct.task import Task
-from stepmap.optimal.gaits.hold import transport
+from stepmap.optimal.gaits.hold import stride, transport
 from stepmap.optimal.goals.verdict import Finding, Verdict
 from stepmap.optimal.projection import Monitor
 from stepmap.steps import Trajectory, VariationalStep, discretize
@@ -98,6 +98,7 @@ class GaitJob:
         """Entries of summary.json beside those of every job."""
         return {
             "transport": transport(solution.cycle),
+            "stride": stride(solution.cycle),
             "multiplier": _largest(solution),
             "parameters": {p.name: p.value for p in solution.system.parameters},
             "design": dict(solution.design),
