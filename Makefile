@@ -60,7 +60,7 @@ bench-events: setup ## steps with strings and contacts: costs, and 40 throws of 
 bench-first-frame: setup ## from an empty folder to a mechanism that moves on the live page: seconds, cold and warm
 	$(BIN)/python tests/bench/first_frame.py
 
-bench-gaits: setup ## gaits of the planar biped: effort, work, designs of the shank, robots with other masses that walk 50 steps
+bench-gaits: setup ## gaits of the planar biped: effort, work, designs of the shank, studies, published cycles, robots with other masses that walk 50 steps
 	$(BIN)/python -m tests.bench.gaits
 
 bench-identify: setup ## derivatives by parameters, fits, sigmas of many draws, what runs of the firmware teach; fill docs/identify.md

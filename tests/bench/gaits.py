@@ -1,14 +1,16 @@
 """Campaigns of gaits: least effort and work of the planar and the spatial biped, designs of a shank, robots that walk.
 
-make bench-gaits            all of them, some minutes
-python tests/bench/gaits.py effort work design space walk
+make bench-gaits            all of them, many minutes
+python -m tests.bench.gaits effort work design gradient study cycles space walk
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,18 @@ import numpy as np
 import stepmap as sm
 from stepmap import jobs
 from stepmap.optimal.direct import DirectSolution
-from stepmap.optimal.gaits.hold import transport
+from stepmap.optimal.direct.formulation import Formulation
+from stepmap.optimal.direct.search import continued
+from stepmap.optimal.gaits.feedback import periodic_gains, slopes
+from stepmap.optimal.gaits.hold import natural, transport
+from stepmap.toml import tables
 from stepmap.walking.observer import Observer
 from stepmap.walking.schedule import Schedule
 from stepmap.walking.walk import walk
 from tests.gaits import Biped, judge
 from tests.gaits_in_space import SpatialBiped, judge_in_space
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "gaits"
 LEGS = {
     "x": "swing.x - stride",
     "y": "swing.y",
@@ -83,10 +90,56 @@ def work() -> None:
 
 def design() -> None:
     ends = {"shank": (0.3, 0.7)}
-    line("effort, shank found", lambda: found(running="effort", design=ends))
+    line("effort, shank found", lambda: found(running="effort", design=ends, starts=4))
     line("work, 60 N m, 600 N m/s, shank found", lambda: found(running="work", limits=bounds(60, 600), design=ends))
-    line("work, 140 N m, shank found", lambda: found(running="work", limits=bounds(140, None), design=ends))
-    line("the same, backward", lambda: found("backward", running="work", limits=bounds(140, None), design=ends))
+    free = {"running": "work", "limits": bounds(140, None), "design": ends, "starts": 4}
+    line("work, 140 N m, shank found", lambda: found(**free))
+    line("the same, backward", lambda: found("backward", **free))
+
+
+def gradient() -> None:
+    """Slopes of the least cost by multipliers against differences along a continued branch."""
+    for name, options in (("effort", {}), ("effort, clearance and landing", FOOT)):
+        base = found(running="effort", design={"shank": 0.5}, **options)
+        costs = []
+        for by in (-1e-3, 1e-3):
+            task = replace(base.task, system=base.system.with_parameters(shank=0.5 + by), design={"shank": 0.5 + by})
+            moved = DirectSolution(task, continued(Formulation(task), base.searched)).require()
+            costs.append(moved.cost)
+        slope, difference = base.design_slopes["shank"], (costs[1] - costs[0]) / 2e-3
+        print(
+            f"{name:40s} dJ/dshank {slope:.6f}, by differences {difference:.6f}: {abs(slope / difference - 1):.1e} off"
+        )
+
+
+def study() -> None:
+    """Surrogates beside exact gradients: by effort, which asks for the knees, and by work, which does not."""
+    ends = {"shank": (0.3, 0.7)}
+    biped, phases = sm.systems.get("biped_planar"), [sm.Phase(["stance"], 80, 0.9)]
+    free = {"running": "work", "limits": bounds(140, None)}
+    for method in ("spline", "ego"):
+        for name, options in (("effort", {"running": "effort"}), ("work, 140 N m", free)):
+            how = sm.Surrogate(method, workers=1)
+            made = sm.design_study(biped, surrogate=how, design=ends, phases=phases, periodic=LEGS, **options)
+            print(f"-- {name}, {method}\n{made}", flush=True)
+
+
+def cycles() -> None:
+    """The examples of walkers without motors against published cycles: time or speed, and multipliers."""
+    r = (math.cos(math.pi / 4) + 0.05) / 1.05
+    speed = math.sqrt(4 * 9.81 * math.sin(math.pi / 8) * math.sin(0.08) * r**2 / (1.05 * (1 - r**2)))
+    for name in ("compass", "rimless_wheel"):
+        root = tables.read(EXAMPLES / f"{name}.toml")
+        for steps in (40, 80, 160):
+            phases = [{**root.entries["phases"][0], "steps": steps}]
+            got = jobs.parse(replace(root, entries={**root.entries, "phases": phases}), name).solve()
+            values = ", ".join(f"{value:.4f}" for value in np.abs(got.floquet[:3]))
+            landed = got.cycle.landed(0)
+            off = got.time - 0.734721 if name == "compass" else -got.step.velocity(landed.x)[2] - speed
+            print(
+                f"{name:14s} {steps:4d} steps: time {got.time:.6f} s, off {off:.2e}, multipliers {values}", flush=True
+            )
+    print(f"published: compass 0.5800, 0.5800, 0.1316; rimless wheel {r**2:.4f}, {speed:.6f} rad/s")
 
 
 def space(robots: int = 8, steps: int = 50) -> None:
@@ -135,7 +188,10 @@ def walks(robots: int = 8, steps: int = 50) -> None:
         gait = found(system={"ankle": ankle}, running="effort", **FOOT)
         schedule = Schedule.of(gait.cycle, gait.plan.gains)
         open_loop, closed = abs(gait.floquet[0]), abs(gait.plan.floquet[0])
-        print(f"ankle {'driven' if ankle else 'free'}: multipliers {open_loop:.3g}, {closed:.3g}")
+        gains = periodic_gains(slopes(gait.cycle, fixed=True), *natural(gait.system)).gains
+        clock = np.abs(slopes(gait.cycle).multipliers(gains)).max()
+        told = f"{open_loop:.3g} open, {closed:.3g} closed, {clock:.3g} with landings taken at a fixed time"
+        print(f"ankle {'driven' if ankle else 'free'}: multipliers {told}")
         rng = np.random.default_rng(4)
         for i in range(robots):
             a, b, c = 1 + 0.05 * rng.uniform(-1, 1, 3)
@@ -152,7 +208,16 @@ def walks(robots: int = 8, steps: int = 50) -> None:
                 )
 
 
-CAMPAIGNS = {"effort": effort, "work": work, "design": design, "space": space, "walk": walks}
+CAMPAIGNS = {
+    "effort": effort,
+    "work": work,
+    "design": design,
+    "gradient": gradient,
+    "study": study,
+    "cycles": cycles,
+    "space": space,
+    "walk": walks,
+}
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or CAMPAIGNS:

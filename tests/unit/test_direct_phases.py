@@ -95,6 +95,18 @@ def test_work_is_the_sum_of_its_parts() -> None:
     assert work >= 0.5 * FOOT * speed**2 - 1e-4
 
 
+def test_every_start_goes_all_the_way_to_least_work() -> None:
+    given = HOP | {"running": "work", "phases": [sm.Phase(["ground"], 20, 0.3), sm.Phase(steps=20, time=0.4)]}
+    limits = {"push": {"low": -200, "high": 200, "rate": 4000.0}}
+    found = sm.direct(hopper(), **given, limits=limits, starts=4).require()
+    costs = [attempt.cost for attempt in found.starts if attempt.status.ok]
+    assert len(found.starts) == 4
+    assert found.cost == min(costs)
+    assert found.spread == pytest.approx((max(costs) - min(costs)) / min(costs))
+    alone = sm.direct(hopper(), **given, limits=limits).require()
+    assert alone.cost == pytest.approx(costs[0], rel=1e-9)
+
+
 def test_designs_are_released_last() -> None:
     given = HOP | {"running": "effort/100 + 1e-6*stiffness**2"}
     fixed = sm.direct(hopper(), **given).require()

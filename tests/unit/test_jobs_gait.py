@@ -11,6 +11,7 @@ import pytest
 import stepmap as sm
 from stepmap import jobs
 from stepmap.jobs import optimize
+from stepmap.optimal import Status
 from tests.gaits import Biped, judge
 from tests.pages import ROOT
 
@@ -80,6 +81,35 @@ def test_a_job_is_solved_and_written(tmp_path: Path) -> None:
 def test_mistakes_are_told_before_anything_is_solved(tmp_path: Path, old: str, new: str, text: str) -> None:
     with pytest.raises(sm.JobError, match=text):
         jobs.load(changed(tmp_path, (old, new)))
+
+
+def test_an_error_at_a_table_names_it_once(tmp_path: Path) -> None:
+    with pytest.raises(sm.JobError, match=r"toml:\d+: periodic: the renamed mechanism is another one"):
+        jobs.load(changed(tmp_path, ('theta3 = "-theta3"', 'theta3 = "theta3"')))
+
+
+def test_a_guess_is_within_the_limits_of_the_knees(tmp_path: Path) -> None:
+    """Feet 0.8 m apart, from a start with 0.56 m between them: the pose nearest to it bends a knee the wrong way."""
+    job = jobs.load(changed(tmp_path, ("steps = 80", "steps = 20")))
+    found = sm.direct(job.system.with_parameters(stride=0.8), **job.options).require()  # type: ignore[attr-defined]
+    assert found.trajectory.x[:, 3].min() >= -1e-9
+    assert found.trajectory.x[:, 5].max() <= 1e-9
+
+
+def test_a_gait_on_the_spot_has_no_cost_of_transport(tmp_path: Path) -> None:
+    job = jobs.load(changed(tmp_path, ("stride = 0.56", "stride = 0.0"), ("steps = 80", "steps = 20")))
+    found = job.solve().require()
+    assert job.told(found)["transport"] is None  # type: ignore[attr-defined]
+
+
+def test_what_has_no_motion_says_so_and_what_to_do(tmp_path: Path) -> None:
+    """In 50 ms nobody walks half a metre."""
+    short = ("time = 0.9", "time = 0.05"), ("[friction]", "[solver]\nmax_iterations = 30\n[friction]")
+    job = jobs.load(changed(tmp_path, *short, ("steps = 80", "steps = 10")))
+    found = job.solve()
+    assert found.status is not Status.CONVERGED
+    with pytest.raises(sm.ConvergenceError, match="direct: "):
+        found.require()
 
 
 def test_a_stride_longer_than_the_legs_is_told(tmp_path: Path) -> None:

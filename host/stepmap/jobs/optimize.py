@@ -11,7 +11,7 @@ import numpy as np
 
 import stepmap
 from stepmap.arrays import Array
-from stepmap.errors import DamagedError, ModelError
+from stepmap.errors import DamagedError, ModelError, StepmapError
 from stepmap.jobs import kinds
 from stepmap.jobs.limits import motor_limits
 from stepmap.jobs.parts import RESERVED
@@ -80,6 +80,11 @@ def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
 
     A search that was interrupted leaves no pictures: whoever pressed Ctrl-C would wait for them.
     """
+    try:
+        _ = solution.plan
+    except StepmapError:
+        solution.require()  # how the search ended says more than that there is no plan of it
+        raise
     with made.replace(complete=solution.status.ok) as folder:
         (folder / "solution.npz").write_bytes(arrays(job, solution))
         told = summary(made, job, solution, cpu_s)

@@ -66,8 +66,10 @@ def read(root: Table, name: str, more: tuple[str, ...] = ()) -> GaitJob:
         task = Task(system=system, **options)
     except ModelError as error:
         what = str(error).removeprefix("the ").partition(":")[0].partition(" ")[0]
-        place = root.table(what) if what in TABLES and what != "phases" and what in root else root
-        raise place.error(str(error), cause=error.cause, hint=error.hint) from None
+        if what not in TABLES or what == "phases" or what not in root:
+            raise root.error(str(error), cause=error.cause, hint=error.hint) from None
+        said = str(error).removeprefix(f"{what}: ")  # which an error at the table says itself
+        raise root.table(what).error(said, cause=error.cause, hint=error.hint) from None
     noise = root.table("noise")
     sensed = read_noise(noise, state_names(system), channel_names(system)) if "noise" in root else None
     return GaitJob(name, task, options, pose, sensed, root, files)

@@ -33,8 +33,9 @@ class Surrogate:
 
     ``method`` is "spline", the thesis's, for one parameter, or "ego" for any number. ``evaluations`` are designs at
     most; each has ``repeats`` inner solves of different starts, and one more from the nearest design. It stops where a
-    new design is expected to gain less than ``tolerance`` of the range of costs. ``workers`` are processes; as many as
-    there are cores where nothing is said.
+    new design is expected to gain less than ``tolerance`` of the range of costs, a spline only where no two neighbours
+    are farther apart than a quarter of the range. ``workers`` are processes; as many as there are cores where nothing
+    is said.
     """
 
     method: str = "spline"
@@ -119,10 +120,13 @@ class _Search:
                 self.ended = "fewer than two designs have a motion that meets all conditions"
                 return
             proposal = propose(self._points(known), costs)
+            at = None if proposal is None else proposal.at
             if proposal is None or proposal.gain <= self.how.tolerance * float(np.ptp(costs)):
+                at = surrogates.widest(self._points(self.samples)) if self.how.method == "spline" else None
+            if at is None:
                 self.ended = "no other design is expected to be better"
                 return
-            self.samples += self._solved([proposal.at])
+            self.samples += self._solved([at])
         self.ended = f"all {self.how.evaluations} evaluations are made"
 
     def _first(self) -> list[Array]:

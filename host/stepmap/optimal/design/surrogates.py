@@ -20,6 +20,7 @@ from scipy.stats import norm, qmc
 from stepmap.arrays import Array
 
 APART = 1e-3  # of a range: values nearer to each other are one
+WIDEST = 0.25  # of a range: what a spline says of wider gaps is not trusted
 GRID, CANDIDATES = 2001, 2048
 LENGTHS, NOISES = (0.05, 3.0), (1e-10, 0.3)  # of a Gaussian process: of the unit cube, and of the variance of values
 
@@ -41,6 +42,14 @@ def spline(points: Array, values: Array) -> Next | None:
         return None
     best = int(np.argmin(y))
     return Next(x[best], float(values.min() - y[best]))
+
+
+def widest(points: Array) -> Array | None:
+    """The middle of the widest gap on a line (N, 1), where it is wider than any should be."""
+    x = np.sort(points[:, 0])
+    gaps = np.diff(x)
+    i = int(np.argmax(gaps))
+    return np.array([(x[i] + x[i + 1]) / 2]) if gaps[i] > WIDEST * (1 + 1e-9) else None
 
 
 def through(x: Array, y: Array) -> Callable[[Array], Array]:

@@ -118,4 +118,4 @@ def transport(cycle: Cycle) -> float | None:
     weight = float(ca.Function("mass", [parameters], [mass])(system.parameter_values))
     weight *= float(np.linalg.norm(gravity(system)))
     length = stride(cycle)
-    return float(np.abs(work(cycle)).sum()) / (weight * length) if weight * length > 0 else None
+    return float(np.abs(work(cycle)).sum()) / (weight * length) if weight * length > 1e-9 else None
