@@ -11,6 +11,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.text import Text
 
 from stepmap import jobs
 from stepmap.cli.output import console, figures, grid, working
@@ -133,7 +134,7 @@ def ranges(
     save: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the table to a file, too.")] = None,
     build: Build = Path("build"),
 ) -> None:
-    """Show the signals of a job's controller: unit, range, format, headroom and rounding error.
+    """Show the signals of a job's controller, those with the least headroom first: unit, range, format, rounding error.
 
     Fails, after showing them, where rounding would be noticed.
     """
@@ -163,7 +164,15 @@ HEADINGS = ("signal", "is", "unit", "low", "high", "range", "bits", "headroom", 
 OPERATION_HEADINGS = ("number", "operation", "of", "largest", "bound", "bits", "headroom")
 
 
-def signal_rows(made: Design) -> list[tuple[str, ...]]:
+TIGHT, CLOSE = 1.1, 1.5  # headroom below which a signal is red or yellow
+
+
+def _headroom(value: float) -> Text:
+    return Text(f"{value:.3g}", "red" if value < TIGHT else "yellow" if value < CLOSE else "")
+
+
+def signal_rows(made: Design) -> list[tuple[str | Text, ...]]:
+    """Signals with what their formats hold, the one nearest to its limit first."""
     return [
         (
             s.name,
@@ -173,10 +182,10 @@ def signal_rows(made: Design) -> list[tuple[str, ...]]:
             f"{s.high:.4g}",
             s.source,
             str(s.fraction),
-            f"{s.headroom:.3g}",
+            _headroom(s.headroom),
             f"{s.error:.1e}",
         )
-        for s in made.signals
+        for s in sorted(made.signals, key=lambda s: s.headroom)
     ]
 
 

@@ -20,7 +20,10 @@ from pathlib import Path
 from stepmap.errors import TrustError
 from stepmap.graph import cache, compiler
 
-SIMULATION, LATER = "simulation", "later stages, optional"
+SIMULATION = "simulate, optimize, identify"
+STM32, EMULATION, ESP32, FLASHING = "build for STM32", "emulate STM32", "build and emulate ESP32", "flash boards"
+KINECT, PAGES, SOURCES = "see with a Kinect", "test pages in a browser", "check the sources"
+ABILITIES = (SIMULATION, STM32, EMULATION, ESP32, FLASHING, KINECT, PAGES, SOURCES)
 PACKAGES = ("numpy", "casadi", "matplotlib", "platformdirs", "typer", "rich")
 PROBE = "#include <math.h>\ndouble sm_probe(double x) { return sqrt(x); }\n"
 
@@ -30,7 +33,7 @@ class Finding:
     """One thing that was looked for."""
 
     name: str
-    use: str
+    use: str  # the ability that needs it
     state: str  # ok, missing, broken
     detail: str  # version or place, or what is wrong
     remedy: str
@@ -43,6 +46,7 @@ class Tool:
 
     command: str
     remedy: str
+    use: str
 
 
 def debian(*packages: str) -> str:
@@ -50,18 +54,37 @@ def debian(*packages: str) -> str:
 
 
 TOOLS = (
-    Tool("arm-none-eabi-gcc", debian("gcc-arm-none-eabi", "libnewlib-arm-none-eabi")),
-    Tool("qemu-system-arm", debian("qemu-system-arm")),
-    Tool("riscv64-unknown-elf-gcc", debian("gcc-riscv64-unknown-elf", "picolibc-riscv64-unknown-elf")),
-    Tool("qemu-system-riscv32", debian("qemu-system-misc")),
-    Tool("xtensa-lx106-elf-gcc", debian("gcc-xtensa-lx106", "picolibc-xtensa-lx106-elf")),
-    Tool("qemu-system-xtensa", debian("qemu-system-misc")),
-    Tool("pio", "pip install platformio"),
-    Tool("stm32flash", debian("stm32flash")),
-    Tool("clang-format", debian("clang-format")),
-    Tool("cppcheck", debian("cppcheck")),
-    Tool("chromium", debian("chromium")),
+    Tool("arm-none-eabi-gcc", debian("gcc-arm-none-eabi", "libnewlib-arm-none-eabi"), STM32),
+    Tool("pio", "pip install platformio", STM32),
+    Tool("qemu-system-arm", debian("qemu-system-arm"), EMULATION),
+    Tool("riscv64-unknown-elf-gcc", debian("gcc-riscv64-unknown-elf", "picolibc-riscv64-unknown-elf"), ESP32),
+    Tool("qemu-system-riscv32", debian("qemu-system-misc"), ESP32),
+    Tool("xtensa-lx106-elf-gcc", debian("gcc-xtensa-lx106", "picolibc-xtensa-lx106-elf"), ESP32),
+    Tool("qemu-system-xtensa", debian("qemu-system-misc"), ESP32),
+    Tool("stm32flash", debian("stm32flash"), FLASHING),
+    Tool("clang-format", debian("clang-format"), SOURCES),
+    Tool("cppcheck", debian("cppcheck"), SOURCES),
+    Tool("chromium", debian("chromium"), PAGES),
 )
+
+
+@dataclass(frozen=True)
+class Ability:
+    """What this machine can do: "yes", "slowly", or "no" with what is in the way."""
+
+    name: str
+    state: str
+    lacking: tuple[Finding, ...]
+
+
+def abilities(findings: list[Finding]) -> list[Ability]:
+    """Abilities in their order, judged by what each needs."""
+    made = []
+    for name in ABILITIES:
+        lacking = tuple(f for f in findings if f.use == name and f.state != "ok")
+        usable = name == SIMULATION and not any(f.fatal for f in lacking)
+        made.append(Ability(name, "yes" if not lacking else "slowly" if usable else "no", lacking))
+    return made
 
 
 def examine() -> list[Finding]:
@@ -139,17 +162,17 @@ def _tool(tool: Tool) -> Finding:
     beside = Path(sys.executable).parent  # where `stepmap build` looks first
     found = shutil.which(tool.command, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
     if found is None:
-        return Finding(tool.command, LATER, "missing", "", tool.remedy)
+        return Finding(tool.command, tool.use, "missing", "", tool.remedy)
     said = _first_line([found, "-h" if tool.command == "stm32flash" else "--version"])
-    return Finding(tool.command, LATER, "ok", said, tool.remedy)
+    return Finding(tool.command, tool.use, "ok", said, tool.remedy)
 
 
 def _kinect() -> Iterator[Finding]:
     library = ctypes.util.find_library("freenect")
     found = "ok" if library else "missing"
-    yield Finding("libfreenect", LATER, found, library or "", debian("libfreenect0.5"))
+    yield Finding("libfreenect", KINECT, found, library or "", debian("libfreenect0.5"))
     recorder = shutil.which("fakenect-record") or shutil.which("fakenect")
-    yield Finding("fakenect", LATER, "ok" if recorder else "missing", recorder or "", debian("libfreenect-bin"))
+    yield Finding("fakenect", KINECT, "ok" if recorder else "missing", recorder or "", debian("libfreenect-bin"))
 
 
 def _first_line(command: list[str]) -> str:

@@ -107,3 +107,16 @@ def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("--json")
     assert result.exit_code == 1
     assert findings(result)["no-such-package"]["remedy"] == "pip install no-such-package"
+
+
+def test_says_what_the_machine_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    found = {one.name: one for one in doctor.abilities(doctor.examine())}
+    assert list(found) == list(doctor.ABILITIES)
+    assert found["emulate STM32"].state == "no"
+    assert [one.name for one in found["emulate STM32"].lacking] == ["qemu-system-arm"]
+    assert found[doctor.SIMULATION].state in ("yes", "slowly")
+    monkeypatch.setattr(doctor, "PACKAGES", ("no-such-package",))
+    assert doctor.abilities(doctor.examine())[0].state == "no"
+    assert "this machine can" in run().stdout

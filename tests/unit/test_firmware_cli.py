@@ -16,13 +16,18 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import scipy.linalg
 import serial
 from typer.testing import CliRunner, Result
 
+from stepmap import jobs
 from stepmap.cli import app
 from stepmap.errors import ModelError
 from stepmap_hil.boards import SerialBoard
+from stepmap_hil.commands.monitor.expected import innovation_sigma
+from stepmap_hil.commands.monitor.history import sparkline
 from stepmap_hil.commands.monitor.view import Monitor
 from stepmap_hil.firmware import build as building
 from stepmap_hil.firmware.flash import find_port
@@ -454,7 +459,30 @@ def test_monitor_shows_ticks_with_names_and_units(port: str) -> None:
         camera.join()
     assert result.exit_code == 0, result.output
     assert "armed: arming was commanded" in result.output
-    assert "xm 0 m ym 0.25 m xr 0 m r 0.75 m" in " ".join(result.output.split())
+    said = " ".join(result.output.split())
+    for text in ("estimate", "command", "innovation/σ", "ym 0.25 m", "r 0.75 m", "mass.x +0.0", "lost 0 % of", "▁"):
+        assert text in said
+
+
+def test_sparklines_have_a_level_per_value_and_gaps() -> None:
+    assert sparkline([0.0, 1.0, 0.5, np.nan, 1.0]) == "▁█▅ █"
+    assert sparkline([2.0, 2.0]) == "▁▁"
+    assert sparkline([np.nan]) == " "
+    assert sparkline([0.0, 9.0, -3.0], 0.0, 4.0) == "▁█▁"
+
+
+def test_innovations_are_in_the_standard_deviations_of_the_filter() -> None:
+    """At rest they are those of a linear filter: the root of h P h + r with P of the Riccati equation."""
+    found = innovation_sigma(JOB)
+    job = jobs.load(JOB)
+    assert found is not None
+    assert job.noise is not None
+    R, Q = np.diag(job.noise.measurement**2), np.diag(job.noise.process**2)
+    A, H = job.step.linearize(job.start, job.held).A, np.zeros((4, 8))
+    H[:, :4] = job.system.readings_slope(job.pose)
+    # Channels are taken one after the other: a later one is known better by those before it.
+    S = H @ scipy.linalg.solve_discrete_are(A.T, H.T, Q, R) @ H.T + R
+    np.testing.assert_allclose(found, np.abs(np.diagonal(np.linalg.cholesky(S))), rtol=0.02)
 
 
 def test_monitor_fails_where_nobody_speaks() -> None:

@@ -498,7 +498,11 @@ def test_a_word_that_is_too_short(job: Path) -> None:
     shown = run("ranges", job, "--word", 16)
     assert shown.exit_code == 1
     assert shown.stderr == result.stderr
-    assert "headroom" in shown.stdout
+    head, *rows = shown.stdout.partition("\n\n")[0].splitlines()
+    at = head.index("headroom")
+    room = [float(row[at:].split()[0]) for row in rows]
+    assert room == sorted(room)
+    assert room[0] < room[-1]
 
 
 def test_a_precision_that_cannot_be_had(job: Path) -> None:

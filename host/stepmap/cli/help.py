@@ -14,7 +14,7 @@ PANELS = {
     "Controller": ("check", "optimize", "tune", "generate", "ranges"),
     "Board": ("build", "flash", "upload", "monitor", "stop", "key"),
     "Run": ("demo", "bench", "robot", "calibrate"),
-    "Look": ("report", "replay", "figure", "runs"),
+    "Look": ("report", "replay", "identify", "figure", "runs"),
     "Machine": ("doctor",),
 }
 OTHER = "Other"  # commands of other packages

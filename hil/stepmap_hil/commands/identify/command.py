@@ -45,7 +45,7 @@ Segments = Annotated[
     str, typer.Option(metavar="N", help="Steps per segment, or auto: as long as deviations stay small.")
 ]
 Loss = Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.")]
-Formats = Annotated[bool, typer.Option(help="Say which number formats still fit.")]
+NoFormats = Annotated[bool, typer.Option("--no-formats", help="Do not say which number formats still fit.")]
 
 
 class UntoldError(StepmapError):
@@ -62,7 +62,7 @@ def identify(
     open_loop: OpenLoop = False,
     segments: Segments = "auto",
     loss: Loss = "arctan",
-    formats: Formats = True,
+    no_formats: NoFormats = False,
     system_file: SystemFileOption = None,
     build: Build = Path("build"),
 ) -> None:
@@ -91,7 +91,7 @@ def identify(
         numbers = document.numbers(recorded.job, fit, said, validation)
     _show(recorded, fit, validation)
     document.save(build / recorded.job.name / "identify", {document.FILE: content, document.NUMBERS: numbers})
-    if formats:
+    if not no_formats:
         _formats(recorded, content)
     console().print(f"\nwritten  {build / recorded.job.name / 'identify' / document.FILE}", soft_wrap=True)
     if fit.status == "interrupted":

@@ -11,10 +11,13 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
+from stepmap.arrays import Array
 from stepmap.cli.output import Screen, complain, console, working
 from stepmap.errors import LinkError, ModelError
 from stepmap.jobs.read import job_name
 from stepmap_codegen import generate as generation
+from stepmap_hil.commands.monitor.expected import innovation_sigma
+from stepmap_hil.commands.monitor.history import History
 from stepmap_hil.commands.monitor.view import Monitor
 from stepmap_hil.commands.options import TIMEOUT_S, Build, KeyOption, PortOption, SystemOption
 from stepmap_hil.commands.shared import key_file, linked, need_key
@@ -37,7 +40,7 @@ def monitor(
     ] = None,
     build: Build = Path("build"),
 ) -> None:
-    """Show the state of a board with its reason, the last tick, and statistics of the link.
+    """Show the state of a board, its estimates, commands and innovations tick by tick, and how the link does.
 
     Without a key it only listens, and nothing it shows can be relied upon. It commands nothing.
     """
@@ -47,7 +50,8 @@ def monitor(
         complain("no key: it only listens, and nothing it shows is checked (--key FILE)", kind="warning")
     codec = None if job is None else _codec(job, build)
     with linked(port, secret, system) as link:
-        watched = Monitor(link, codec)
+        history = None if codec is None or job is None else History(codec, _expected(job))
+        watched = Monitor(link, codec, history=history)
         news: list[str] = []
         if secret is not None:
             with working(f"connecting to board {system}"):
@@ -72,6 +76,11 @@ def monitor(
             raise LinkError(
                 f"no heartbeat of board {system} came from {port}", hint="Is it powered, and is this its port?"
             )
+
+
+def _expected(job: Path) -> Array | None:
+    with working("settling the filter of the job"):
+        return innovation_sigma(job)
 
 
 def _codec(job: Path, build: Path) -> SignalCodec:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
-from stepmap.cli.output import figures
+from stepmap.cli.output import PADDING
+from stepmap.text import printable
+from stepmap_hil.commands.monitor.history import LENGTH, History, sparkline
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.link import Link
@@ -25,6 +31,8 @@ FLAGS = {
 }
 STARTS = ("power", "pin", "software", "watchdog", "brown-out", "unknown")
 LOGS = 5
+COLOURS = {"running": "bold green", "armed": "yellow", "holding": "bold yellow", "stopped": "red", "fault": "bold red"}
+LOSS = 0.01  # of the messages, from which it is red
 
 
 @dataclass
@@ -39,6 +47,12 @@ class Monitor:
     logs: list[str] = field(default_factory=list)
     heartbeats: int = 0
     ticks: int = 0
+    history: History | None = None
+    tick_us: deque[float] = field(default_factory=lambda: deque(maxlen=LENGTH))
+
+    def __post_init__(self) -> None:
+        if self.history is None and self.codec is not None:
+            self.history = History(self.codec)
 
     def receive(self, seconds: float) -> list[str]:
         """Waits for messages at most so long; returns what is news, each in a line."""
@@ -61,6 +75,9 @@ class Monitor:
         elif message.name == "TELEMETRY":
             self.tick = message
             self.ticks += 1
+            self.tick_us.append(float(message.tick_us))
+            if self.history is not None:
+                self.history.add(message)
         elif message.name == "LINK_STATUS":
             self.status = message
         elif message.name == "LOG":
@@ -68,10 +85,25 @@ class Monitor:
             self.logs = [*self.logs, text][-LOGS:]
             yield text
 
-    def table(self) -> Table:
-        return figures(self.rows(), title=f"board {self.link.target}")
+    def table(self) -> RenderableType:
+        """What is known, above the numbers of the last ticks."""
+        made = Table(
+            title=f"board {self.link.target}",
+            title_justify="left",
+            title_style="bold",
+            show_header=False,
+            box=None,
+            padding=PADDING,
+        )
+        made.add_column(style="dim")
+        made.add_column()
+        for name, value in self.rows():
+            made.add_row(name, value if isinstance(value, Text) else Text(printable(value)))
+        if self.history is None or self.tick is None:
+            return made
+        return Group(made, "", self.history.columns())
 
-    def rows(self) -> Iterator[tuple[str, str]]:
+    def rows(self) -> Iterator[tuple[str, str | Text]]:
         """Names and values."""
         if self.heartbeat is None:
             yield "state", "no heartbeat yet"
@@ -85,9 +117,9 @@ class Monitor:
         for text in self.logs:
             yield "log", text
 
-    def _about(self, heartbeat: Message) -> Iterator[tuple[str, str]]:
+    def _about(self, heartbeat: Message) -> Iterator[tuple[str, str | Text]]:
         meaning, _, remedy = explain(heartbeat.reason).partition("; ")
-        yield "state", _state(heartbeat)
+        yield "state", Text(_state(heartbeat), COLOURS.get(_state(heartbeat), ""))
         yield "why", meaning
         if remedy:
             yield "to do", remedy
@@ -104,23 +136,16 @@ class Monitor:
 
     def _tick(self, tick: Message) -> Iterator[tuple[str, str]]:
         yield "tick", f"{tick.tick}, measurement {tick.sequence}, channels taken {tick.taken:b}"
-        yield "time", f"{tick.tick_us} µs per tick, {tick.wait_us} µs before it"
+        usual = max(1.0, float(np.median(self.tick_us)))
+        line = sparkline(list(self.tick_us), 0.0, 2 * usual)
+        yield "time", f"{tick.tick_us} µs per tick, {tick.wait_us} µs before it  {line}"
         yield "counted", f"{tick.gated} gated, {tick.saturations} saturations, {tick.faults} faults"
-        if self.codec is not None:
-            yield "estimate", self._named("estimate", tick.estimate)
-            yield "command", self._named("command", tick.command)
-            yield "innovation", self._named("innovation", tick.innovation)
 
-    def _named(self, role: str, raw: tuple[int, ...]) -> str:
-        assert self.codec is not None
-        fields = self.codec.fields.get(role, [])
-        values = self.codec.decode(role, raw)
-        return "  ".join(
-            f"{f['label']} {value:.4g} {f['unit']}".rstrip() for f, value in zip(fields, values, strict=False)
-        )
-
-    def _link(self) -> Iterator[tuple[str, str]]:
+    def _link(self) -> Iterator[tuple[str, str | Text]]:
         counts = self.link.statistics
+        share = counts.lost / max(1, counts.received + counts.lost)
+        style = "red" if share >= LOSS else "yellow" if counts.lost else "green"
+        yield "lost", Text(f"{100 * share:.2g} % of {counts.received + counts.lost} messages", style)
         troubles = ("lost", "damaged", "noise", "bare", "forged", "replayed")
         bad = [f"{getattr(counts, name)} {name}" for name in troubles if getattr(counts, name)]
         yield "received here", ", ".join([f"{counts.received} messages", *(bad or ["nothing lost"])])

@@ -16,19 +16,28 @@ MARKS = {name: Text(name, style) for name, style in {"ok": "green", "missing": "
 
 
 def doctor(json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
-    """Say what is installed, what is missing and how to get it. Fails only if simulation cannot work."""
+    """Say what this machine can do, what is missing for the rest and how to get it.
+
+    Fails only if simulation cannot work.
+    """
     with working("looking around"):
         findings = checks.examine()
     if json_:
         typer.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
     else:
         out = console()
-        for use in dict.fromkeys(finding.use for finding in findings):
-            rows = [_row(finding) for finding in findings if finding.use == use]
-            out.print(grid((use, "", "found", "remedy"), rows))
+        out.print(grid(("this machine can", "", "for that it lacks"), map(_ability, checks.abilities(findings))))
+        for ability in checks.ABILITIES:
+            rows = [_row(finding) for finding in findings if finding.use == ability]
             out.print()
+            out.print(grid((ability, "", "found", "remedy"), rows))
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)
+
+
+def _ability(ability: checks.Ability) -> tuple[str, Text, str]:
+    styles = {"yes": "green", "slowly": "yellow", "no": "red"}
+    return ability.name, Text(ability.state, styles[ability.state]), ", ".join(one.name for one in ability.lacking)
 
 
 def _row(finding: checks.Finding) -> tuple[str, Text, str, str]:
