@@ -129,6 +129,43 @@ def test_expansion_is_exact(name: str, step: Any) -> None:
     assert np.linalg.eigvalsh(positive).min() > -1e-9 * max(1.0, np.abs(positive).max())
 
 
+TIMES = {"clearance": N + 1, "expression": N, "frames": N + 1, "limits": N + 1, "speed_change": N, "tension": N}
+"""Rows of weights, one per step or per state."""
+
+
+def weighed(name: str, step: Any, rows: np.ndarray) -> Any:
+    """The example with weights that change with time."""
+    given = example(name, step)
+    if name == "frames":
+        return dataclasses.replace(given, weights=rows[:, None, None] * np.asarray(given.weights)[:, None])
+    return dataclasses.replace(given, weight=rows[:, None] * np.asarray(given.weight))
+
+
+def test_terms_of_the_catalog_take_weights_per_time() -> None:
+    assert set(TIMES) == set(terms.names()) - {"track"}  # whose Q and R are per step
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_weights_may_change_with_time(name: str, step: Any) -> None:
+    """One row at a time adds up to the whole, which is exact in its first derivatives; other lengths are refused."""
+    zero, h = np.zeros(N * step.nu), np.full(N * step.nu, 1e-4)
+    at = rolled(step, zero)
+    rows = np.random.default_rng(7).uniform(0.1, 2.0, TIMES[name])
+    cost = sm.Cost(step, weighed(name, step, rows))
+    alone = [
+        sm.Cost(step, weighed(name, step, np.where(np.arange(len(rows)) == k, rows, 0.0))).value(at)
+        for k in range(len(rows))
+    ]
+    assert cost.value(at) == pytest.approx(sum(alone), rel=1e-12)
+    constant = sm.Cost(step, weighed(name, step, np.full(len(rows), 1.0))).value(at)
+    assert constant == pytest.approx(sm.Cost(step, example(name, step)).value(at), rel=1e-12)
+    slope, _, _ = matrices(step, cost, at)
+    numeric = difference(lambda y: np.array([cost.value(rolled(step, y))]), zero, h)[0]
+    assert close(slope, numeric, 1e-7)
+    with pytest.raises(sm.ShapeError, match="steps"):
+        sm.Cost(step, weighed(name, step, np.append(rows, 1.0))).value(at)
+
+
 @pytest.mark.parametrize("name", examples())
 def test_every_part_is_positive_where_it_says_so(name: str, step: Any) -> None:
     bound = sm.Cost(step, example(name, step)).terms[0]

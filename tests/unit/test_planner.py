@@ -31,7 +31,7 @@ def test_a_motion_reaches_its_goal_clear_of_obstacles(scene: Scene, seed: int) -
         for i, c in enumerate(step.system.kinematic):
             assert c.low <= rho[:, i].min()
             assert rho[:, i].max() <= c.high
-    assert np.abs(found.trajectory.x[:, step.layout["v"]]).max() <= scene.rate * (1 + 1e-9)
+        assert np.abs(motion.x[:, step.layout["v"]]).max() <= scene.rate * (1 + 1e-9)
     assert found.plan.gains.shape == (found.plan.trajectory.steps, step.nu, step.ndx)
 
 
@@ -72,6 +72,21 @@ def test_ctrl_c_keeps_the_nearest() -> None:
     assert found.trajectory.steps > 0
 
 
+def test_forces_are_drawn_from_their_ranges() -> None:
+    b = sm.Builder("cart")
+    x = b.coordinate("x", unit="m")
+    b.mass(b.world.tx(x, name="cart"), 1.0)
+    b.drive(x, b.input("push", unit="N"))
+    step = sm.discretize(b.build(), 0.02)
+    with pytest.raises(sm.ModelError, match="box: force push has no range to draw from"):
+        sm.plan(step, {}, {"x": 0.5})
+    found = sm.plan(step, {}, {"x": 0.5}, box={"push": (-2.0, 3.0)}, tolerance=0.02).require()
+    for motion in (found.trajectory, found.plan.trajectory):
+        assert -2.0 <= motion.u.min() <= motion.u.max() <= 3.0
+    assert len(np.unique(found.trajectory.u)) > 1
+    assert abs(found.plan.trajectory.x[-1, 0] - 0.5) <= 0.02
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -79,7 +94,7 @@ def test_ctrl_c_keeps_the_nearest() -> None:
         ({"goal": {"theta1": 9.0}}, "goal: theta1 = 9 is outside its range"),
         ({"goal": {}}, "goal: expected values by coordinate"),
         ({"box": {"x": (1.0, 0.5)}}, "box: x has low 1 not below high 0.5"),
-        ({"box": {"theta1": (0.0, 0.5)}}, "box: no kinematic coordinate is called 'theta1'"),
+        ({"box": {"theta1": (0.0, 0.5)}}, "box: no kinematic coordinate or force is called 'theta1'"),
         ({"box": {"x": (-1.0, 0.0)}}, "start: x is .* outside its box"),
         ({"rate": 0.0}, "rate of x: must be positive"),
         ({"tolerance": 0.0}, "tolerance: must be positive"),

@@ -18,12 +18,13 @@ from stepmap.optimal.projection import optimize
 from stepmap.optimal.terms import SpeedChange, Tension, Track
 from stepmap.optimal.terms.clearance import Clearance
 from stepmap.optimal.terms.term import Term
-from stepmap.steps import VariationalStep
+from stepmap.steps import InputLimits, VariationalStep
 from stepmap.steps.protocol import Trajectory
 
 MARGIN = 0.01  # m of clearance that smoothing asks for, beyond what is valid
 STIFF = 1e4  # weight of clearances [1/m²] and of coordinates at the goal
 ITERATIONS = 40
+LITTLE = 1e-9  # rounding
 QUIET = 0.3  # N of tension that smoothing asks for, beyond what is valid
 
 
@@ -76,15 +77,33 @@ def _optimized(task: Task, found: Trajectory) -> Solution | None:
     terms += [Clearance(c.frame, c.shape, c.world, MARGIN, STIFF) for c in task.links]
     if len(task.strings):
         terms.append(Tension(low=task.tension_low + QUIET, weight=1.0))
-    problem = Problem(step, Cost(step, *terms), task.start, guess=found)
+    problem = Problem(step, Cost(step, *terms), task.start, guess=found, limits=_limits(task))
     try:
         return optimize(problem, max_iterations=ITERATIONS)
     except (ConvergenceError, ModelError):
         return None
 
 
+def _limits(task: Task) -> InputLimits:
+    """The ranges and rates that the tree kept."""
+    system = task.step.system
+    names = [*(i.name for i in system.inputs), *(f"{c.name}_next" for c in system.kinematic)]
+    low, high = np.concatenate([task.push_low, task.low]), np.concatenate([task.push_high, task.high])
+    rates = {f"{c.name}_next": float(rate) for c, rate in zip(system.kinematic, task.rate, strict=True)}
+    return InputLimits(dict(zip(names, low.tolist(), strict=True)), dict(zip(names, high.tolist(), strict=True)), rates)
+
+
 def _valid(task: Task, motion: Trajectory) -> bool:
-    rho = motion.x[:, task.step.layout["rho"]]
+    """Whether a motion keeps all that the tree kept."""
+    system, layout = task.step.system, task.step.layout
+    rho, v, pushes = motion.x[:, layout["rho"]], motion.x[1:, layout["v"]], motion.u[:, : len(system.inputs)]
     forces = np.zeros((motion.steps, 0)) if motion.multipliers is None else motion.multipliers
-    inside = ((rho >= task.low - 1e-9) & (rho <= task.high + 1e-9)).all()
-    return bool(inside and task.valid(motion.x[None, 1:], forces[None])[0])
+    within = [
+        (values >= low - LITTLE).all() and (values <= high + LITTLE).all()
+        for values, low, high in (
+            (rho, task.low, task.high),
+            (pushes, task.push_low, task.push_high),
+            (v, -task.rate, task.rate),
+        )
+    ]
+    return bool(all(within) and task.valid(motion.x[None, 1:], forces[None])[0])

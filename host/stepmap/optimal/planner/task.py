@@ -146,7 +146,6 @@ def read_task(
     _require_within(system, places, values, (low, high), tolerance)
     rates = _rates(system, rate)
     distances = [i for i, c in enumerate(_owners(system)) if isinstance(c, Distance)]
-    forces = system.inputs
     links = _clearances(*obstacles)
     task = Task(
         step,
@@ -157,8 +156,7 @@ def read_task(
         low,
         high,
         rates,
-        np.array([0.0 if i.low is None else i.low for i in forces]),
-        np.array([0.0 if i.high is None else i.high for i in forces]),
+        *_pushes(system, box),
         number(tension_low, "tension_low"),
         np.array(distances, dtype=int),
         links,
@@ -215,9 +213,12 @@ def _require_within(system: System, places: Array, values: Array, box: tuple[Arr
 
 def _box(system: System, box: Mapping[str, Range]) -> tuple[Array, Array]:
     moved = [c.name for c in system.kinematic]
+    known = [*moved, *(i.name for i in system.inputs)]
     for name in box:
-        if name not in moved:
-            raise ModelError(f"box: no kinematic coordinate is called {name!r}; there are {', '.join(moved) or 'none'}")
+        if name not in known:
+            raise ModelError(
+                f"box: no kinematic coordinate or force is called {name!r}; there are {', '.join(known) or 'none'}"
+            )
     low, high = [], []
     for c in system.kinematic:
         least, most = box.get(c.name, (c.low, c.high))
@@ -225,6 +226,22 @@ def _box(system: System, box: Mapping[str, Range]) -> tuple[Array, Array]:
             raise ModelError(f"box: {c.name} has no range; give it (low, high) here, or in the system")
         if not least < most:
             raise ModelError(f"box: {c.name} has low {least:g} not below high {most:g}")
+        low.append(float(least))
+        high.append(float(most))
+    return np.array(low), np.array(high)
+
+
+def _pushes(system: System, box: Mapping[str, Range]) -> tuple[Array, Array]:
+    """Ranges that forces are drawn from."""
+    low, high = [], []
+    for i in system.inputs:
+        least, most = box.get(i.name, (i.low, i.high))
+        if least is None or most is None:
+            raise ModelError(
+                f"box: force {i.name} has no range to draw from; give it (low, high) here, or in the system"
+            )
+        if not least <= most:
+            raise ModelError(f"box: {i.name} has low {least:g} above high {most:g}")
         low.append(float(least))
         high.append(float(most))
     return np.array(low), np.array(high)

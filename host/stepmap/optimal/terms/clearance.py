@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
@@ -17,7 +18,8 @@ from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.system import System
 from stepmap.optimal.terms.residual import Points, Residual, end_of, steps_of, symbols
 from stepmap.optimal.terms.squares import later
-from stepmap.optimal.terms.term import BoundTerm, Expanded, Part
+from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, require_horizon
+from stepmap.optimal.terms.weights import weight_rows
 from stepmap.steps.layout import MechanicalLayout
 from stepmap.steps.protocol import StepMap, Trajectory
 
@@ -28,15 +30,15 @@ class Clearance:
 
     ``shape`` is a radius, for a ball at the frame's origin, a Sphere or a Capsule in the frame's axes, or several of
     these; on a pair of frames, the radius of a capsule between their origins. As a term of a cost it is
-    ½ weight Σ max(0, margin + r − d)² over all parts and obstacles at every state of a trajectory; ``of(system)`` has
-    the distances themselves.
+    ½ weight Σ max(0, margin + r − d)² over all parts and obstacles at every state of a trajectory, with one weight, one
+    per row, or rows of these per state, (N+1, 1) or (N+1, rows); ``of(system)`` has the distances themselves.
     """
 
     frame: str | Frame | tuple[str | Frame, str | Frame]
     shape: MovingPart | Sequence[MovingPart]
     world: Shape | Sequence[Shape]
     margin: float = 0.0
-    weight: float = 1.0
+    weight: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
         pair = isinstance(self.frame, (tuple, list))
@@ -53,7 +55,6 @@ class Clearance:
             raise ModelError("world: there is no shape in it")
         object.__setattr__(self, "world", world)
         object.__setattr__(self, "margin", number(self.margin, "margin", least=0.0))
-        object.__setattr__(self, "weight", number(self.weight, "weight", least=0.0))
 
     @staticmethod
     def example(step: StepMap, steps: int) -> Clearance:
@@ -69,31 +70,40 @@ class Clearance:
         return Clearances(system, self.frame, self.shape, self.world, self.margin)  # type: ignore[arg-type]
 
     def on(self, step: StepMap) -> BoundTerm:
-        return _Hinges(step, self.of(_system(step)), self.weight)
+        rows = self.of(_system(step))
+        return _Hinges(step, rows, weight_rows(self.weight, rows.count, "row of distances"))
 
 
 class _Hinges:
     """½ weight Σ max(0, −row)²: Gauss–Newton's part is positive, the rows' own second derivatives are the rest."""
 
-    def __init__(self, step: StepMap, rows: Clearances, weight: float) -> None:
-        self.step, self.rows, self.factor = step, rows, weight
+    def __init__(self, step: StepMap, rows: Clearances, weights: Array) -> None:
+        self.step, self.rows, self.factors = step, rows, weights
+        self.horizon = len(weights) - 1 if len(weights) > 1 else None
         at = symbols(step, data=rows.data_size)
         points = rows.points(at.x[: rows.points.numel_in(0)], at.parameters)
         self.residual = Residual(step, at, rows.expression(points, at.data))
 
     def value(self, trajectory: Trajectory) -> float:
         lacking = np.minimum(self.rows.evaluate(self.step.layout.pose(trajectory.x)), 0.0)
-        return 0.5 * self.factor * float(np.sum(lacking**2))
+        self._require(trajectory)
+        return 0.5 * float(np.sum(self.factors * lacking**2))
 
     def expand(self, trajectory: Trajectory) -> Expanded:
         data = self.rows.expansions(self.rows.probes(self.step.layout.pose(trajectory.x)))
-        running = self._part(steps_of(self.step, trajectory, data[:-1]))
-        return Expanded((running,), (self._part(end_of(self.step, trajectory, data[-1:])),))
+        self._require(trajectory)
+        before = self.factors if self.horizon is None else self.factors[:-1]
+        running = self._part(steps_of(self.step, trajectory, data[:-1]), before)
+        return Expanded((running,), (self._part(end_of(self.step, trajectory, data[-1:]), self.factors[-1:]),))
 
-    def _part(self, points: Points) -> Part:
+    def _require(self, trajectory: Trajectory) -> None:
+        if self.horizon is not None:
+            require_horizon(trajectory, self.horizon, "weight of Clearance")
+
+    def _part(self, points: Points, weights: Array) -> Part:
         r, J = self.residual.slopes(points)
-        y: Array = self.factor * np.minimum(r, 0.0)
-        active = (self.factor * (r < 0))[..., None] * J
+        y: Array = weights * np.minimum(r, 0.0)
+        active = (weights * (r < 0))[..., None] * J
         slope = np.einsum("ki,kij->kj", y, J)
         return Part(self.residual.at, slope, np.swapaxes(J, 1, 2) @ active, later(self.residual, points, y))
 

@@ -9,13 +9,15 @@ from typing import Any, TypeAlias
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array, numbers
+from stepmap.arrays import Array
 from stepmap.errors import ModelError, ShapeError
 from stepmap.formula import express
-from stepmap.optimal.terms.residual import Residual, by_name, end_of, steps_of, symbols
+from stepmap.optimal.terms.residual import Points, Residual, by_name, end_of, steps_of, symbols
 from stepmap.optimal.terms.squares import Squares
-from stepmap.optimal.terms.term import BoundTerm, Expanded, Part
+from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, require_horizon
+from stepmap.optimal.terms.weights import weight_rows
 from stepmap.steps.protocol import StepMap, Trajectory
 
 Formula: TypeAlias = "str | Sequence[str] | Callable[[Mapping[str, Any]], Any]"
@@ -33,17 +35,18 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expression:
     """½ Σ weight · r² of a formula r, or Σ weight · r where it is not one of ``least_squares``.
 
     The formula is a text of names of states, inputs and constraints (their forces) and t, several such texts, or a
     function of a mapping from these names to CasADi symbols. It counts at every step, or with ``terminal`` at the end
-    alone, where there are neither inputs nor forces. ``weight`` is one number, or one per formula.
+    alone, where there are neither inputs nor forces. ``weight`` is one number, one
+    per formula, or a row of these per step.
     """
 
     formula: Formula
-    weight: float | Sequence[float] = 1.0
+    weight: ArrayLike = 1.0
     least_squares: bool = True
     terminal: bool = False
 
@@ -56,16 +59,14 @@ class Expression:
     def on(self, step: StepMap) -> BoundTerm:
         at = symbols(step)
         r = self._expressed(by_name(step, at))
-        weights = numbers(self.weight, "weight")
-        if weights.ndim > 1 or weights.size not in (1, r.numel()) or not np.isfinite(weights).all():
-            raise ShapeError(f"weight: expected one number, or {r.numel()}, one per formula, got {self.weight!r}")
-        if self.least_squares and (weights < 0).any():
-            raise ModelError(f"weight: squares need one that is not negative, got {self.weight!r}")
+        rows = weight_rows(self.weight, r.numel(), "formula", signed=not self.least_squares)
+        if self.terminal and len(rows) > 1:
+            raise ShapeError(f"weight: there is one end, and {len(rows)} rows of weights")
         residual = Residual(step, at, r)
         if self.terminal and (residual.at >= step.ndx).any():
             raise ModelError("formula: there are no inputs and no constraint forces at the end; leave them out")
-        rows = np.broadcast_to(weights, r.numel())[None]
         if self.least_squares:
+            rows = np.vstack([rows, rows[-1:]]) if len(rows) > 1 else rows  # none of these formulas counts at the end
             return Squares(step, residual, rows, running=not self.terminal, end=self.terminal)
         return Plain(step, residual, rows, self.terminal)
 
@@ -89,13 +90,18 @@ class Plain:
     def __init__(self, step: StepMap, residual: Residual, weights: Array, terminal: bool) -> None:
         self.step, self.residual, self.factors, self.terminal = step, residual, weights, terminal
         self.forces = bool((residual.at >= step.ndx + step.nu).any())
+        self.horizon = len(weights) if len(weights) > 1 else None
+
+    def _points(self, trajectory: Trajectory) -> Points:
+        if self.horizon is not None:
+            require_horizon(trajectory, self.horizon, "weight of Expression")
+        return (end_of if self.terminal else steps_of)(self.step, trajectory)
 
     def value(self, trajectory: Trajectory) -> float:
-        where = end_of if self.terminal else steps_of
-        return float(np.sum(self.factors * self.residual.values(where(self.step, trajectory))))
+        return float(np.sum(self.factors * self.residual.values(self._points(trajectory))))
 
     def expand(self, trajectory: Trajectory) -> Expanded:
-        points = (end_of if self.terminal else steps_of)(self.step, trajectory)
+        points = self._points(trajectory)
         r, J = self.residual.slopes(points)
         y = np.broadcast_to(self.factors, r.shape)
         H = self.residual.bends(points, y)

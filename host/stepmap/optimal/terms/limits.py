@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.optimal.cost import SoftLimit
-from stepmap.optimal.terms.term import BoundTerm, Expanded, Part
+from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, require_horizon
+from stepmap.optimal.terms.weights import weight_rows
 from stepmap.steps.protocol import StepMap, Trajectory
 from stepmap.text import did_you_mean
 
@@ -20,10 +22,11 @@ class Limits:
     """½ Σ weight · (excess over high or below low)² of states and inputs, at all times.
 
     ``bounds`` are (low, high) by name, None where there is none; or SoftLimits, which have weights of their own.
+    ``weight`` is one number, one per bound, or a row of these per state, (N+1, 1) or (N+1, bounds).
     """
 
     bounds: Mapping[str, tuple[float | None, float | None]] | Sequence[SoftLimit]
-    weight: float = 1.0
+    weight: ArrayLike = 1.0
 
     @staticmethod
     def example(step: StepMap, steps: int) -> Limits:
@@ -41,7 +44,7 @@ class Limits:
             size = step.nu if limit.of_input else step.nx
             if not 0 <= limit.index < size:
                 raise ModelError(f"SoftLimit: index {limit.index} is outside 0 … {size - 1}")
-        return _Bound(step, limits)
+        return _Bound(step, limits, weight_rows(self.weight, len(limits), "bound"))
 
     def _named(self, step: StepMap, name: str, pair: tuple[float | None, float | None]) -> SoftLimit:
         states, inputs = list(step.layout.names), list(step.input_names)
@@ -57,32 +60,37 @@ class Limits:
             )
         except (TypeError, ValueError):
             raise ModelError(f"bounds: expected (low, high) of {name}, got {pair!r}") from None
-        return SoftLimit(index, low, high, weight=self.weight, of_input=name not in states)
+        return SoftLimit(index, low, high, of_input=name not in states)
 
 
 class _Bound:
-    def __init__(self, step: StepMap, limits: Sequence[SoftLimit]) -> None:
+    def __init__(self, step: StepMap, limits: Sequence[SoftLimit], weights: Array) -> None:
         tangent, stored = list(step.layout.tangent_names), step.layout.names
-        self.limits: list[tuple[SoftLimit, Array]] = []
-        for limit in limits:
+        self.horizon = len(weights) - 1 if len(weights) > 1 else None
+        self.limits: list[tuple[SoftLimit, Array, Array]] = []
+        for limit, factors in zip(limits, weights.T, strict=True):
             if not limit.of_input and stored[limit.index] not in tangent:
                 raise ModelError(f"bounds: {stored[limit.index]} is no number by itself but a part of a rotation")
             at = step.ndx + limit.index if limit.of_input else tangent.index(stored[limit.index])
-            self.limits.append((limit, np.array([at])))
+            self.limits.append((limit, np.array([at]), limit.weight * factors))
+
+    def _excess(self, limit: SoftLimit, factors: Array, trajectory: Trajectory) -> tuple[Array, Array]:
+        """The excess, and the weights at the same times."""
+        if self.horizon is not None:
+            require_horizon(trajectory, self.horizon, "weight of Limits")
+        excess = limit.excess((trajectory.u if limit.of_input else trajectory.x)[:, limit.index])
+        return excess, np.broadcast_to(factors[: len(excess)], excess.shape)
 
     def value(self, trajectory: Trajectory) -> float:
-        return sum(0.5 * limit.weight * float(np.sum(_excess(limit, trajectory) ** 2)) for limit, _ in self.limits)
+        made = (self._excess(limit, factors, trajectory) for limit, _, factors in self.limits)
+        return sum(0.5 * float(np.sum(factors * excess**2)) for excess, factors in made)
 
     def expand(self, trajectory: Trajectory) -> Expanded:
         running, end = [], []
-        for limit, at in self.limits:
-            excess = _excess(limit, trajectory)[:, None]
-            slope, bend = limit.weight * excess, limit.weight * (excess != 0)[..., None].astype(float)
+        for limit, at, weights in self.limits:
+            excess, factors = self._excess(limit, weights, trajectory)
+            slope, bend = (factors * excess)[:, None], (factors * (excess != 0))[:, None, None]
             running.append(Part(at, slope[: trajectory.steps], bend[: trajectory.steps]))
             if not limit.of_input:
                 end.append(Part(at, slope[-1:], bend[-1:]))
         return Expanded(tuple(running), tuple(end))
-
-
-def _excess(limit: SoftLimit, trajectory: Trajectory) -> Array:
-    return limit.excess((trajectory.u if limit.of_input else trajectory.x)[:, limit.index])

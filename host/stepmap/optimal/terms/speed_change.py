@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array, numbers
-from stepmap.errors import ModelError, ShapeError
-from stepmap.optimal.terms.term import BoundTerm, Expanded, Part
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, require_horizon
+from stepmap.optimal.terms.weights import weight_rows
 from stepmap.steps.protocol import StepMap, Trajectory
 
 
 @dataclass(frozen=True, eq=False)
 class SpeedChange:
-    """½ Σ weight · |v_{k+1} − v_k|² of the kinematic coordinates [m/s]; one weight, or one per coordinate.
+    """½ Σ weight · |v_{k+1} − v_k|² of the kinematic coordinates [m/s]; one weight, one per coordinate, or one row of
+    these per step.
 
     A kinematic input is a position, so without such a cost, or a weight on v, the optimum may jump from step to step.
     """
@@ -33,19 +35,13 @@ class SpeedChange:
         count = len(layout.parts.get("v" if held else "rho_rate", ()))
         if not count:
             raise ModelError("step: there is no kinematic coordinate whose speed could change")
-        weights = numbers(self.weight, "weight")
-        if weights.shape not in ((1,), (count,)):
-            raise ShapeError(
-                f"weight: expected one number, or {count}, one per kinematic coordinate, got {weights.shape}"
-            )
-        if not (np.isfinite(weights).all() and (weights >= 0).all()):
-            raise ModelError(f"weight: must be finite and not negative, got {self.weight!r}")
+        weights = weight_rows(self.weight, count, "kinematic coordinate")
         eye, inputs = np.eye(count), step.ndx + np.arange(step.nu - count, step.nu)
         if not held:
-            return _Linear(step, np.array(inputs), step.dt * eye, np.broadcast_to(weights, count))
+            return _Linear(step, np.array(inputs), step.dt * eye, weights)
         places = [np.arange(step.ndx)[layout.tangent_slices[name]] for name in ("rho", "v")]
         J = np.hstack([-eye / step.dt, -eye, eye / step.dt])  # (u − rho)/dt − v
-        return _Linear(step, np.concatenate([*places, inputs]), J, np.broadcast_to(weights, count))
+        return _Linear(step, np.concatenate([*places, inputs]), J, weights)
 
 
 class _Linear:
@@ -59,9 +55,13 @@ class _Linear:
             shift[place] = stored[part].start - place.start
         self._x = at[at < step.ndx]
         self._stored, self._u = self._x + shift[self._x], at[at >= step.ndx] - step.ndx
-        self.positive = J.T @ (weights[:, None] * J)
+        self.horizon = len(weights) if len(weights) > 1 else None
+        positive = J.T @ (weights[..., None] * J)
+        self.positive: Array = positive if self.horizon else positive[0]
 
     def _residuals(self, trajectory: Trajectory) -> Array:
+        if self.horizon is not None:
+            require_horizon(trajectory, self.horizon, "weight of SpeedChange")
         w = np.hstack([trajectory.x[:-1, self._stored], trajectory.u[:, self._u]])
         r: Array = w @ self.J.T
         return r

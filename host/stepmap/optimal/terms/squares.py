@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ShapeError
 from stepmap.optimal.terms.residual import Points, Residual, end_of, steps_of
 from stepmap.optimal.terms.term import Expanded, Part, require_horizon
 from stepmap.steps.protocol import StepMap, Trajectory
@@ -30,6 +31,8 @@ class Squares:
         n = step.ndx + step.nu
         self.forces = bool((residual.at >= n).any())
         lengths = {len(rows) - 1 for rows in (weights, data) if rows is not None and len(rows) > 1}
+        if len(lengths) > 1:
+            raise ShapeError(f"weights: rows of weights and of targets are for {sorted(lengths)} steps")
         self.horizon = lengths.pop() if lengths else None
 
     def value(self, trajectory: Trajectory) -> float:

@@ -6,28 +6,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.optimal.cost import SoftLimit
-from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, constraint_names
+from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, constraint_names, require_horizon
+from stepmap.optimal.terms.weights import weight_rows
 from stepmap.steps.protocol import StepMap, Trajectory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tension:
     """½ Σ weight · (excess over high or below low)² of constraint forces [N], positive when they pull, at every step.
 
-    Of all constraints, or of those in ``names``. Forces answer steeply to kinematic inputs: raise the weight in stages.
+    Of all constraints, or of those in ``names``; one weight, one per constraint, or a row of these per step. Forces
+    answer steeply to kinematic inputs: raise the weight in stages.
     """
 
     low: float = -np.inf
     high: float = np.inf
-    weight: float = 1.0
+    weight: ArrayLike = 1.0
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        SoftLimit(0, self.low, self.high, self.weight)  # raises where these have no meaning
+        SoftLimit(0, self.low, self.high)  # raises where these have no meaning
         if self.low == -np.inf and self.high == np.inf:
             raise ModelError("Tension: give low, high or both")
 
@@ -46,23 +49,29 @@ class Tension:
             raise ModelError("step: there is no constraint whose force could be limited")
         if not hasattr(step, "length_sensitivity_along"):
             raise ModelError("step: this map does not tell how constraint forces change")
-        return _Bound(self, np.array([known.index(name) for name in chosen]), step.ndx + step.nu)
+        weights = weight_rows(self.weight, len(chosen), "constraint")
+        if not weights.any():
+            raise ModelError(f"weight: must be positive somewhere, got {self.weight!r}")
+        return _Bound(self, np.array([known.index(name) for name in chosen]), step.ndx + step.nu, weights)
 
 
 class _Bound:
     forces = True
 
-    def __init__(self, term: Tension, columns: Array, first: int) -> None:
-        self.limit, self.columns, self.at = SoftLimit(0, term.low, term.high, term.weight), columns, first + columns
+    def __init__(self, term: Tension, columns: Array, first: int, weights: Array) -> None:
+        self.limit, self.columns, self.at = SoftLimit(0, term.low, term.high), columns, first + columns
+        self.factors, self.horizon = weights, len(weights) if len(weights) > 1 else None
 
     def _excess(self, trajectory: Trajectory) -> Array:
         assert trajectory.multipliers is not None  # Cost sees to it
+        if self.horizon is not None:
+            require_horizon(trajectory, self.horizon, "weight of Tension")
         return self.limit.excess(trajectory.multipliers[:, self.columns])
 
     def value(self, trajectory: Trajectory) -> float:
-        return 0.5 * self.limit.weight * float(np.sum(self._excess(trajectory) ** 2))
+        return 0.5 * float(np.sum(self.factors * self._excess(trajectory) ** 2))
 
     def expand(self, trajectory: Trajectory) -> Expanded:
         excess = self._excess(trajectory)
-        positive = self.limit.weight * (excess != 0)[..., None] * np.eye(len(self.columns))
-        return Expanded((Part(self.at, self.limit.weight * excess, positive),))
+        positive = (self.factors * (excess != 0))[..., None] * np.eye(len(self.columns))
+        return Expanded((Part(self.at, self.factors * excess, positive),))
