@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from pathlib import Path
 
 import casadi as ca
@@ -23,7 +24,7 @@ from stepmap.optimal.gaits.renaming import Renaming
 from stepmap.walking.observer import Observer
 from stepmap.walking.schedule import Schedule
 from stepmap.walking.walk import walk
-from tests.gaits_in_space import INPUTS, NAMES, JudgedInSpace, SpatialBiped, judge_in_space
+from tests.gaits_in_space import INPUTS, NAMES, JudgedInSpace, SpatialBiped, judge_in_space, matrix
 from tests.pages import ROOT
 
 EXAMPLE = ROOT / "examples" / "gaits" / "biped_spatial.toml"
@@ -221,6 +222,39 @@ def test_mirrors_that_do_not_fit_are_refused(changes: dict[str, object], text: s
         Renaming(biped(), mirror(**changes))  # type: ignore[arg-type]
     with pytest.raises(sm.ModelError, match=text):
         sm.direct(biped(), phases=[sm.Phase(["stance"], 8, 0.9)], periodic=mirror(**changes))  # type: ignore[arg-type]
+
+
+def hopping() -> sm.System:
+    """A free body on one foot that thrusters lift, carry on and set down."""
+    b = sm.Builder("hopping")
+    b.parameter("stride", 0.3)
+    body = b.world.free("body")
+    b.mass(body, 2.0, inertia=(0.02, 0.03, 0.04))
+    b.gravity((0, 0, -9.81))
+    b.contact(body.translate(0.05, 0.0, -0.3, name="foot"), b.world, friction=math.inf, name="foot")
+    b.wrench(body, force=[b.input(f"f{e}") for e in "xyz"], moment=[b.input(f"m{e}") for e in "xyz"])
+    return b.build().with_start({"body": (-0.05, 0, 0.3, 1, 0, 0, 0)})
+
+
+def test_a_free_body_hops_by_seven_formulas() -> None:
+    """Over a cycle of stance and flight the ground and the thrusters carry the weight, impulses counted."""
+    found = sm.direct(
+        hopping(),
+        phases=[sm.Phase(["foot"], 8, 0.25), sm.Phase([], 8, 0.25)],
+        periodic={"body": ["body.tx - stride", "body.ty", "body.tz", *(f"body.{e}" for e in "wxyz")]},
+        running="effort",
+        landing={"foot": 0.3},
+    ).require()
+    x, u, h = found.trajectory.x, found.trajectory.u, 0.25 / 8
+    assert np.abs(np.linalg.norm(x[:, 3:7], axis=1) - 1).max() <= 1e-12
+    middles = (x[1:, 3:7] + x[:-1, 3:7]) / np.linalg.norm(x[1:, 3:7] + x[:-1, 3:7], axis=1)[:, None]
+    thrust = h * sum((matrix(q) @ force)[2] for q, force in zip(middles, u[:, :3], strict=True))
+    others = found.searched.transcription.others(found.searched.found.w)
+    ground = h * found.searched.motions[0].lam[:, 0].sum() + others["transition0"][6] + others["transition1"][-3]
+    assert ground > 0
+    assert thrust + ground == pytest.approx(2.0 * 9.81 * 0.5, rel=1e-9)
+    assert stride(found.cycle) == pytest.approx(0.3, abs=1e-9)
+    assert np.abs(found.plan.floquet).max() < 1 < np.abs(found.floquet).max()
 
 
 def test_cones_in_space_are_round() -> None:

@@ -30,8 +30,10 @@ def support_pose(
     renamed = renaming.function(q, par)[0]
     here, there = mechanism.held(q, par).residual, mechanism.held(renamed, par).residual
     rows = [here[i] for i in before.rows if system.constraint_rows[i] is not Row.TANGENT]
+    places = system.residuals(near)  # where feet stand that come out of the air
     for i in after.rows:
-        rows.append(there[i] - here[i] if system.constraint_rows[i] is Row.TANGENT else there[i])
+        place = here[i] if i in before.rows else float(places[i])
+        rows.append(there[i] - place if system.constraint_rows[i] is Row.TANGENT else there[i])
     rows += [ca.sumsqr(q[s : s + 4]) - 1 for s, _ in mechanism.tangent.balls]
     total = ca.vertcat(*rows) if rows else ca.SX(0, 1)
     function = ca.Function("support", [q, par], [total, ca.densify(ca.jacobian(total, q))])
