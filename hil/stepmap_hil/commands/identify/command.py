@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from stepmap.cli.output import console, figures, grid, working
+from stepmap.cli.output import Screen, console, figures, grid, plain, working
 from stepmap.errors import ConvergenceError, ModelError, StepmapError
 from stepmap.identification import Check, Identification, Observed
 from stepmap.identification import check as check_runs
@@ -84,8 +85,8 @@ def identify(
     if check:
         _check(check_runs(recorded.job, data, names, hold=held, segments=steps), names)
         return
-    with working("fitting trajectories"):
-        fit = fit_runs(recorded.job, data, names, hold=held, segments=steps, loss=loss, noise=noise)
+    with _turns() as tell:
+        fit = fit_runs(recorded.job, data, names, hold=held, segments=steps, loss=loss, noise=noise, monitor=tell)
         validation = {name: fit.validation(observed(run, name)) for name, run in others}
         content = document.text(recorded.job, fit, said)
         numbers = document.numbers(recorded.job, fit, said, validation)
@@ -96,6 +97,13 @@ def identify(
     console().print(f"\nwritten  {build / recorded.job.name / 'identify' / document.FILE}", soft_wrap=True)
     if fit.status == "interrupted":
         raise KeyboardInterrupt
+
+
+@contextmanager
+def _turns() -> Iterator[Callable[[int, float], None]]:
+    """A spinner that counts turns of the search and says what is left per reading."""
+    with Screen(stderr=True).status(plain("fitting trajectories")) as status:
+        yield lambda turn, left: status.update(plain(f"fitting trajectories: turn {turn}, χ² {left:.3g}"))
 
 
 def _held(given: Sequence[str]) -> dict[str, float]:
