@@ -1,4 +1,4 @@
-"""Pekarek, Figs. 4.2, 5.2 and 5.3: what they are made of, from a gait of least effort, soon found."""
+"""Pekarek, Figs. 4.2, 4.4, 5.2 and 5.3: what they are made of, from a gait of least effort, soon found."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import stepmap as sm
-from stepmap import figures
-from stepmap.figures import _gaits
+from stepmap import figures, jobs
+from stepmap.figures import _gaits, gait_spatial
 from stepmap.optimal.direct import DirectSolution
+from stepmap.optimal.direct.task import Task
 from tests.gaits import Biped
+from tests.pages import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -45,5 +47,17 @@ def test_key_figures_tell_what_the_search_left(found: DirectSolution) -> None:
     assert len(_gaits.draw(found, "effort").axes) == 2
 
 
+def test_what_the_figure_in_space_asks_for_is_the_example() -> None:
+    job = jobs.load(ROOT / "examples" / "gaits" / "biped_spatial.toml")
+    asked = Task(system=job.system, **gait_spatial.options(job.system, running="effort"))
+    wanted = job.wanted  # type: ignore[attr-defined]
+    for bounds in ("q", "u", "rate"):
+        np.testing.assert_array_equal(getattr(asked.bounds, bounds), getattr(wanted.bounds, bounds))
+    assert (asked.gaps, asked.largest_change) == (wanted.gaps, wanted.largest_change)
+    assert dict(asked.path).keys() == dict(wanted.path).keys()
+    q = asked.first.q
+    np.testing.assert_allclose(asked.renaming.pose(q), wanted.renaming.pose(q))
+
+
 def test_the_figures_have_their_names() -> None:
-    assert {"gait_planar", "gait_designed", "design_search"} <= set(figures.names())
+    assert {"gait_planar", "gait_spatial", "gait_designed", "design_search"} <= set(figures.names())

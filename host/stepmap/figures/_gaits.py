@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
 from stepmap import systems
 from stepmap.arrays import Array
 from stepmap.mechanics import System
 from stepmap.optimal.direct import DirectSolution, Phase
+from stepmap.optimal.direct.mechanism import Mechanism
+from stepmap.optimal.direct.motion import Motion
 from stepmap.optimal.gaits.hold import transport, work
 
 STEPS, TIME, TORQUE = 80, 0.9, 140.0
@@ -53,14 +56,28 @@ def options(**more: Any) -> dict[str, Any]:
 
 def energy(found: DirectSolution) -> tuple[Array, Array]:
     """Times and total energy in the middles of all steps."""
-    system, motion = found.system, found.searched.motions[0]
-    n = len(system.dynamic)
-    q = (motion.q[1:, :n] + motion.q[:-1, :n]) / 2
-    v = np.diff(motion.q[:, :n], axis=0) / motion.h
-    total = [
-        float(system.kinetic_energy(*one)) + float(system.potential_energy(one[0])) for one in zip(q, v, strict=True)
-    ]
+    system, motion, mechanism = found.system, found.searched.motions[0], found.task.mechanism
+    tangent = system.tangent
+    # With balls the middle is half a step on, by the velocity that the map has there.
+    q = tangent.retract(motion.q[:-1], tangent.difference(motion.q[:-1], motion.q[1:]) / 2)
+    v = (
+        motion.v
+        if not tangent.balls
+        else mechanism.values(_velocity(mechanism), motion.q[:-1], motion.v, _h(motion))[0]
+    )
+    pairs = zip(q, v, strict=True)
+    total = [float(system.kinetic_energy(*one)) + float(system.potential_energy(one[0])) for one in pairs]
     return motion.h * (np.arange(len(q)) + 0.5), np.array(total)
+
+
+def _velocity(mechanism: Mechanism) -> ca.Function:
+    q, v, h = ca.SX.sym("q", mechanism.nq), ca.SX.sym("v", mechanism.n), ca.SX.sym("h")
+    par = ca.SX.sym("par", len(mechanism.system.parameters))
+    return ca.Function("velocity", [q, v, h, par], [mechanism.move(q, v, h).velocity])
+
+
+def _h(motion: Motion) -> Array:
+    return np.full((motion.steps, 1), motion.h)
 
 
 def told(found: DirectSolution) -> list[tuple[str, str]]:
@@ -74,7 +91,7 @@ def told(found: DirectSolution) -> list[tuple[str, str]]:
     normal = found.multipliers[:, found.system.constraint_names.index("stance")]
     return [
         ("cost of transport", f"{eta:.3g}"),
-        ("work, by start", f"{ends} J"),
+        ("cost, by start", ends),
         ("total energy", f"{total.mean():.2f} J, changes by {np.ptp(total):.2g} J"),
         ("of which not by motors", f"{lost:.2g} J: the map's own error at {1e3 * found.step.dt:.3g} ms"),
         ("least force of the ground", f"{normal.min():.3g} N"),
@@ -115,11 +132,11 @@ def draw(found: DirectSolution, title: str) -> Any:
 
 
 def legs(found: DirectSolution, k: int) -> tuple[Array, Array]:
-    """Points of the leg that stands and of the one that swings at node k, in the plane of the motion."""
+    """Points of the leg that stands and of the one that swings at node k, from the side."""
     system = found.system
-    n = len(system.dynamic)
-    at = system.positions(found.trajectory.x[k, :n])
+    at = system.positions(found.trajectory.x[k, : system.tangent.nq])
     names = [frame.name for frame in system.frames]
     stands, swings = (("stance", "stance_knee", "hip"), ("hip", "swing_knee", "swing"))
-    place = {name: at[names.index(name), :2] for name in {*stands, *swings}}
+    side = [0, 2] if system.tangent.balls else [0, 1]  # z is up in space, y in the plane
+    place = {name: at[names.index(name)][side] for name in {*stands, *swings}}
     return np.array([place[name] for name in stands]), np.array([place[name] for name in swings])

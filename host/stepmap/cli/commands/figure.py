@@ -23,7 +23,7 @@ def figure(
         typer.Argument(
             metavar="NAME",
             help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, particles, planner, wedge_path, "
-            "wedge_energy, gait_planar, gait_designed, design_search.",
+            "wedge_energy, gait_planar, gait_spatial, gait_designed, design_search.",
         ),
     ],
     recording: Annotated[
