@@ -92,16 +92,18 @@ def test_several_parameters_are_searched_by_expected_improvement() -> None:
     assert {"ego", "exact gradient", "verdict"} <= {name for name, _ in found.rows()}
 
 
-def test_ctrl_c_keeps_the_samples_so_far() -> None:
-    count = iter(range(100))
+@pytest.mark.parametrize("after", [1, 5])
+def test_ctrl_c_keeps_the_samples_so_far(after: int) -> None:
+    count = iter(range(1, 100))
 
     def stop(iteration: Any) -> None:
-        if next(count) == 4:
+        if next(count) == after:
             raise KeyboardInterrupt
 
     found = studied(monitor=stop)
     assert found.interrupted
-    assert len(found.samples) == 3
+    assert found.best.good
+    assert [bool(sample.good) for sample in found.samples[:3]] == [True, after > 1, after > 1]
     assert not found.status.ok
     with pytest.raises(sm.ConvergenceError, match="Ctrl-C"):
         found.require()

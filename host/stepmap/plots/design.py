@@ -84,11 +84,12 @@ def _draw_spline(axes: Axes, x: Array, costs: Array) -> Array:
 def _draw_slopes(axes: Axes, good: list[Sample], name: str, scale: float) -> None:
     """dJ/dβ by the program's multipliers: a line that the next sample lies on, where both are of one branch."""
     x = [sample.values[name] for sample in good]
-    half = 0.04 * (max(x) - min(x) or 1.0)
+    logarithmic = axes.get_yscale() == "log"
+    half = (0.015 if logarithmic else 0.04) * (max(x) - min(x) or 1.0)
     for i, sample in enumerate(good):
-        at, slope = sample.values[name], sample.slopes.get(name, np.nan)
-        ends = np.array([at - half, at + half])
-        line = scale * (sample.cost + slope * (ends - at))
-        axes.plot(
-            ends, line, color=COLORS[2], linewidth=2.0, label="slope by multipliers" if i == 0 else None, zorder=2
-        )
+        along = np.linspace(-half, half, 41)
+        line = sample.cost + sample.slopes.get(name, np.nan) * along
+        if logarithmic:  # as far as it stays near the sample
+            line[(line < sample.cost / 3) | (line > 3 * sample.cost)] = np.nan
+        label = "slope by multipliers" if i == 0 else None
+        axes.plot(sample.values[name] + along, scale * line, color=COLORS[2], linewidth=2.0, label=label, zorder=2)

@@ -84,6 +84,7 @@ def design_study(
             interrupted = False
         except KeyboardInterrupt:
             interrupted = True
+            search.keep()
             if not search.samples:
                 raise
     made = tuple(search.samples)
@@ -104,6 +105,8 @@ class _Search:
     samples: list[Sample] = field(default_factory=list)
     exact: Answer | None = None
     ended: str = "stopped by Ctrl-C"
+    asked: list[dict[str, float]] = field(default_factory=list)  # designs that are being solved
+    came: list[Answer] = field(default_factory=list)  # and their answers so far
 
     def run(self) -> None:
         """Samples to begin with, exact gradients, and then one design after the other."""
@@ -162,8 +165,17 @@ class _Search:
             for point, values in zip(points, chosen, strict=True):
                 nearest = known[int(np.argmin(np.linalg.norm(places - point, axis=1)))]
                 questions.append(Question(self.system, self.inner, values, near=nearest.good[0]))
+        self.asked, self.came = chosen, []
         answers = self.ask(questions, self._told)
+        self.asked = []
         return [Sample(values, tuple(answers[i :: len(chosen)])) for i, values in enumerate(chosen)]
+
+    def keep(self) -> None:
+        """What came of designs whose inner solves were not all made."""
+        if self.came:
+            self.samples += [
+                Sample(values, tuple(one for one in self.came if one.values == values)) for values in self.asked
+            ]
 
     def _follow_gradient(self) -> None:
         free = dict(zip(self.names, map(tuple, self.box.tolist()), strict=True))
@@ -171,6 +183,7 @@ class _Search:
         (self.exact,) = self.ask([Question(self.system, self.inner, near.values, near=near, free=free)], self._told)
 
     def _told(self, answer: Answer) -> None:
+        self.came.append(answer)
         if self.monitor is not None:
             at = ", ".join(f"{name} {value:.4g}" for name, value in answer.values.items())
             self.monitor(Iteration(answer.found.cost, -answer.found.infeasibility, 1.0, f"{at}, {answer.way}"))
