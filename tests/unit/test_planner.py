@@ -56,6 +56,7 @@ def test_what_came_nearest_is_kept_where_the_goal_is_out_of_reach() -> None:
     found = scene.plan(0, extensions=600, tolerance=1e-6)
     assert not found.status.ok
     assert "allow more" in str(found.status)
+    assert ("smoothed, this motion is within" in found.advice) == bool(found.task.reached(found.plan.trajectory.x[-1]))
     assert found.distance == pytest.approx(found.tree.distance)
     assert found.distance < np.linalg.norm(scene.start[:2] - list(scene.goal.values()))
     with pytest.raises(sm.ConvergenceError, match="nearest"):
@@ -70,6 +71,29 @@ def test_ctrl_c_keeps_the_nearest() -> None:
     found = planar().plan(0, tolerance=1e-6, progress=stop)
     assert "interrupted" in str(found.status)
     assert found.trajectory.steps > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "dt", "goal", "options"),
+    [
+        ("cart_pendulum", 0.02, {"x": 1.0, "theta": 0.0}, {}),
+        ("double_pendulum", 0.01, {"theta1": 1.0, "theta2": 0.5}, {}),
+        ("suspended_mass", 1 / 30, {"xm": 0.5, "ym": 0.3}, {"rate": 0.8, "tolerance": 0.05}),
+        ("suspended_mass_string", 1 / 30, {"xm": 0.5, "ym": 0.3}, {"rate": 0.8, "tolerance": 0.05}),
+    ],
+)
+def test_other_systems_are_planned(name: str, dt: float, goal: dict[str, float], options: dict[str, float]) -> None:
+    """By forces alone, by robots, and with a string that may go slack; unsmoothed and smoothed."""
+    step = sm.discretize(sm.systems.get(name), dt)
+    start, _ = step.equilibrium({})
+    found = sm.plan(step, start, goal, seed=1, **options).require()
+    names = [c.name for c in step.system.coordinates]
+    for motion in (found.trajectory, found.plan.trajectory):
+        end = motion.x[-1, [names.index(key) for key in goal]]
+        assert np.abs(end - list(goal.values())).max() <= options.get("tolerance", 0.1)
+        assert np.array_equal(step.rollout(start, motion.u).x, motion.x)
+        for i, force in enumerate(step.system.inputs):
+            assert force.low <= motion.u[:, i].min() <= motion.u[:, i].max() <= force.high
 
 
 def test_forces_are_drawn_from_their_ranges() -> None:

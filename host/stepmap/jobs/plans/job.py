@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from stepmap.plots.tree import Grown
 
+MOVING = "A plan reaches its goal in motion: what holds still there begins with another job, from this end."
 OFTEN = 0.1  # s between two tellings
 
 
@@ -139,8 +140,10 @@ class PlanJob:
         if np.isfinite(solution.room):
             room = f"{1e3 * solution.room:.3g} mm or more from obstacles"
             found.append(Finding("clearance", room, solution.room >= 0, "Search again with another seed."))
-        rest = judge(self.step, solution.plan).findings
-        return Verdict((*found, *(finding for finding in rest if finding.name != "end")))
+        later = {finding.name: finding for finding in judge(self.step, solution.plan).findings if finding.name != "end"}
+        if "rest" in later and not later["rest"].ok:
+            later["rest"] = replace(later["rest"], remedy=MOVING)
+        return Verdict((*found, *later.values()))
 
     def drawn(self, solution: PlannedMotion) -> dict[str, Figure]:
         """Pictures by name."""

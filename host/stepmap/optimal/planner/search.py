@@ -105,6 +105,8 @@ class PlannedMotion:
         lost = ", ".join(f"{count} by {fault.value}" for fault, count in self.tree.lost.items() if count)
         lost = f"; of {self.extensions} extensions were lost {lost}" if lost else ""
         within = self.task.goal_within()
+        if self.trajectory.steps and bool(self.task.reached(self.plan.trajectory.x[-1])):
+            within = "smoothed, this motion is within the tolerance"
         return f"{self.status} ({told}, {self.tree.count} nodes, {tries}{lost}{f'; {within}' if within else ''})"
 
     def require(self) -> PlannedMotion:
