@@ -124,6 +124,7 @@ class Setup:
 
     def about(self) -> dict[str, str]:
         """For the recording."""
+        now = datetime.now(UTC)
         return {
             "job": name_of(self.job.name),
             "board": self.firmware.board,
@@ -133,7 +134,8 @@ class Setup:
             "mode": self.mode,
             "plant": self.rig.plant,
             "stepmap": stepmap.__version__,
-            "begun": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "begun": now.isoformat(timespec="milliseconds"),
+            "epoch_ns": str(round(now.timestamp() * 1e9)),
             **({"acts": json.dumps(self.acts)} if self.acts else {}),
         }
 

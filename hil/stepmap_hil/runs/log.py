@@ -16,6 +16,7 @@ from stepmap.steps.protocol import Event
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import FaultVerdict
 from stepmap_hil.runs.followed import Followed, references
+from stepmap_hil.runs.foxglove import SceneWriter
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.sensors.measurement import Measurement
@@ -141,6 +142,7 @@ class RunLog:
     run: Run
     recorder: Recorder | None
     listener: RunListener
+    scene: SceneWriter | None = None  # what viewers draw, beside what this package reads
 
     def tick(self, time: float, message: Message, seen: Measurement, *, running: bool, measured: bool) -> Row:
         """Logs a tick and the measurement it followed; one not ``measured`` is a sample of the plant at the tick."""
@@ -179,6 +181,8 @@ class RunLog:
             if self.run.plant == "simulated":
                 names = [c.name for c in self.job.system.coordinates]
                 self.recorder.write("/plant", time, **_named(names, seen.coordinates))
+            if self.scene is not None:
+                self.scene.tick(row, estimate, self.codec.decode("command", row.command))
         return row
 
     def followed(self, time: float, message: Message) -> None:
@@ -197,6 +201,8 @@ class RunLog:
         self.listener.on_event(time, text)
         if self.recorder is not None:
             self.recorder.write("/event", time, at=time, text=text)
+            if self.scene is not None:
+                self.scene.log(time, text)
 
     def _modes(self, row: Row) -> None:
         """Records which gaps the board's filter takes for closed, and logs where it changes its mind."""

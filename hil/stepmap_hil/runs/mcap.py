@@ -1,4 +1,4 @@
-"""Recordings: MCAP files with JSON messages and their schemas; Foxglove and PlotJuggler open them.
+"""Recordings: MCAP files with JSON messages, and protobuf ones for viewers; Foxglove and PlotJuggler open them.
 
 What was written before the disk was full, or before a crash, can be read.
 """
@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -24,6 +24,7 @@ from mcap.writer import CompressionType, Writer
 from stepmap.errors import DamagedError, ModelError
 from stepmap.files import open_file
 from stepmap.text import printable
+from stepmap_hil.runs.cut_chunk import cut_chunk
 
 KINDS: dict[type, dict[str, Any]] = {
     bool: {"type": "boolean"},
@@ -34,6 +35,7 @@ KINDS: dict[type, dict[str, Any]] = {
 }
 LIBRARY = "stepmap"
 NAME = re.compile(r"\w[\w .+-]{0,79}")  # no separator of paths, nothing that begins with a dot or a dash
+EPOCH = re.compile(r"[0-9]{1,19}")
 LARGEST = 2 * 1024**3  # bytes of a file: some hours; all of it is read into memory
 DAMAGED = (McapError, EOFError, ValueError, AssertionError, LookupError, OverflowError, MemoryError, struct.error)
 """What the reader raises at the end of a cut file, or in the middle of a damaged one."""
@@ -52,6 +54,7 @@ class Entry:
     topic: str
     time: float
     content: dict[str, Any]
+    stamp_ns: int = field(default=0, compare=False)  # as the file has it
 
 
 class Recorder:
@@ -64,6 +67,7 @@ class Recorder:
         self._writer = Writer(self._file, compression=CompressionType.NONE, chunk_size=64 * 1024)
         self._channels: dict[str, int] = {}
         self._sequence = 0
+        self._epoch = _epoch(about)
         self.failed: OSError | None = None
         try:
             self._writer.start(profile="", library=LIBRARY)
@@ -98,12 +102,31 @@ class Recorder:
         try:
             if topic not in self._channels:
                 self._channels[topic] = self._channel(topic, content)
-            self._sequence += 1
-            stamp = round(time * 1e9)
-            data = json.dumps(content, allow_nan=False).encode()
-            self._writer.add_message(self._channels[topic], stamp, data, stamp, self._sequence)
+            self._add(topic, time, json.dumps(content, allow_nan=False).encode())
         except OSError as error:
             self.failed = error
+
+    def write_proto(self, topic: str, time: float, message: Any) -> None:
+        """Adds a protobuf message for viewers; ``read`` passes over it."""
+        if self.failed is not None:
+            return
+        try:
+            if topic not in self._channels:
+                kind = message.DESCRIPTOR
+                number = self._writer.register_schema(kind.full_name, "protobuf", _described(kind))
+                self._channels[topic] = self._writer.register_channel(topic, "protobuf", number)
+            self._add(topic, time, message.SerializeToString())
+        except OSError as error:
+            self.failed = error
+
+    def stamp(self, time: float) -> int:
+        """A time of the run in nanoseconds since 1970, where the recording says when it began."""
+        return self._epoch + round(time * 1e9)
+
+    def _add(self, topic: str, time: float, data: bytes) -> None:
+        self._sequence += 1
+        stamp = self.stamp(time)
+        self._writer.add_message(self._channels[topic], stamp, data, stamp, self._sequence)
 
     def _channel(self, topic: str, content: Mapping[str, Any]) -> int:
         properties = {name: KINDS[type(value)] for name, value in content.items()}
@@ -135,6 +158,20 @@ class Recorder:
         self.close()
 
 
+def _described(kind: Any) -> bytes:
+    """A FileDescriptorSet with the file of a protobuf message and all that it imports."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    made, seen, queue = FileDescriptorSet(), set(), [kind.file]
+    while queue:
+        file = queue.pop()
+        if file.name not in seen:
+            seen.add(file.name)
+            file.CopyToProto(made.file.add())
+            queue += file.dependencies
+    return bytes(made.SerializeToString())
+
+
 @dataclass(frozen=True)
 class Recording:
     """A file as far as it is whole."""
@@ -158,14 +195,14 @@ def read(path: Path) -> Recording:
             size = os.fstat(file.fileno()).st_size
             if size > LARGEST:
                 raise DamagedError(f"{path} has {size} bytes, and recordings have {LARGEST} at most")
-            records = StreamReader(file, emit_chunks=True, record_size_limit=max(size, 1)).records
-            for part in _quietly(_whole(records, path)):
+            for part in whole_records(_whole(records_of(file, size), path)):
                 if isinstance(part, Metadata):
                     made.about[part.name] = {name: printable(text) for name, text in part.metadata.items()}
                 elif isinstance(part, Attachment):
                     made.attachments[part.name] = part.data
                 elif isinstance(part, Entry):
-                    made.entries.append(part)
+                    epoch = _epoch(made.about.get("run", {}))
+                    made.entries.append(replace(part, time=(part.stamp_ns - epoch) * 1e-9) if epoch else part)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     if "run" not in made.about:
@@ -175,15 +212,20 @@ def read(path: Path) -> Recording:
 
 def _whole(records: Iterator[McapRecord], path: Path) -> Iterator[McapRecord | Entry]:
     """Records, with messages as entries. Packed chunks are refused: they may become any size."""
-    topics: dict[int, str] = {}
+    topics: dict[int, str] = {}  # of channels in JSON; the others are for viewers
+    known: set[int] = set()
     for record in records:
         if isinstance(record, Chunk) and record.compression:
             raise DamagedError(f"{path} is compressed, and recordings are not: mcap decompress makes one that is not")
         for part in breakup_chunk(record) if isinstance(record, Chunk) else (record,):
             if isinstance(part, Channel):
-                topics[part.id] = part.topic
+                known.add(part.id)
+                if part.message_encoding == "json":
+                    topics[part.id] = part.topic
             elif isinstance(part, Message):
-                yield Entry(topics[part.channel_id], part.log_time * 1e-9, _content(part.data, path))
+                if part.channel_id in topics or part.channel_id not in known:
+                    content = _content(part.data, path)
+                    yield Entry(topics[part.channel_id], part.log_time * 1e-9, content, part.log_time)
             else:
                 yield part
 
@@ -198,11 +240,29 @@ def _content(data: bytes, path: Path) -> dict[str, Any]:
     return made
 
 
+def _epoch(about: Mapping[str, str]) -> int:
+    """When a recording began [ns since 1970]; 0 of one that does not say it."""
+    told = about.get("epoch_ns", "")
+    return int(told) if EPOCH.fullmatch(told) else 0
+
+
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no number")  # as the recorder, which writes none
 
 
-def _quietly(items: Iterator[Any]) -> Iterator[Any]:
+def records_of(file: IO[bytes], size: int) -> Iterator[McapRecord]:
+    """Records and chunks; of a file that is cut off in the middle of a chunk also those of it that are whole."""
+    limit = max(size, 1)
+    try:
+        yield from StreamReader(file, emit_chunks=True, record_size_limit=limit).records
+    except DAMAGED:
+        rest = cut_chunk(file)
+        if rest is None:
+            raise
+        yield from StreamReader(rest, record_size_limit=limit).records
+
+
+def whole_records(items: Iterator[Any]) -> Iterator[Any]:
     """Ends where a damaged or cut file ends."""
     try:
         yield from items

@@ -14,7 +14,7 @@ PANELS = {
     "Controller": ("check", "optimize", "tune", "generate", "ranges"),
     "Board": ("build", "flash", "upload", "monitor", "stop", "key"),
     "Run": ("demo", "bench", "robot", "calibrate"),
-    "Look": ("report", "replay", "identify", "figure", "runs"),
+    "Look": ("report", "animate", "replay", "identify", "figure", "runs", "recover"),
     "Machine": ("doctor",),
 }
 OTHER = "Other"  # commands of other packages

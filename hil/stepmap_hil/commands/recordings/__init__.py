@@ -1,0 +1,1 @@
+"""Commands that make other files of a recording."""
