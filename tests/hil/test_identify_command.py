@@ -43,6 +43,7 @@ def test_a_run_is_learnt_from_and_a_job_takes_it(folder: Path) -> None:
     assert abs(found["values"]["damping"] / 0.12 - DRAG) < 3.5 * found["sigma"]["damping"] / 0.12
     assert abs(found["values"]["delay"]) < 2e-3
     assert found["untold"] == []
+    assert found["runs"] == [(folder / "suspended_mass" / "bench").resolve().name]  # behind the link
     assert abs(found["fine_plant"]["damping"] - found["values"]["damping"]) < found["sigma"]["damping"]
     before, after = next(iter(found["validation"].values())).values()
     assert after < 0.9 * before

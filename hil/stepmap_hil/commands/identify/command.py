@@ -77,8 +77,8 @@ def identify(
         raise typer.BadParameter(f"expected one of {', '.join(LOSSES)}, got {loss!r}", param_hint="--loss")
     steps = _segments(segments)
     with working("reading the recordings"):
-        found = [(_name(run), read_run(places.find(run, build), system_file)) for run in runs]
-        others = [(_name(run), read_run(places.find(run, build), system_file)) for run in validate or []]
+        found = [_recorded(places.find(run, build), system_file) for run in runs]
+        others = [_recorded(places.find(run, build), system_file) for run in validate or []]
         _require_one_job(found + others)
         data = _observed(found, open_loop)
     recorded, said = found[-1][1], [name for name, _ in found]
@@ -129,8 +129,9 @@ def _segments(text: str) -> int | str:
     return int(text)
 
 
-def _name(run: Path) -> str:
-    return run.parent.name if run.suffix == ".mcap" else run.name
+def _recorded(file: Path, system_file: Path | None) -> tuple[str, RecordedRun]:
+    """A run with its name: that of its folder, behind links such as latest."""
+    return file.resolve().parent.name, read_run(file, system_file)
 
 
 def _require_one_job(found: Sequence[tuple[str, RecordedRun]]) -> None:
