@@ -22,8 +22,9 @@ def figure(
         str,
         typer.Argument(
             metavar="NAME",
-            help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, particles, planner, wedge_path, "
-            "wedge_energy, gait_planar, gait_spatial, gait_designed, design_search.",
+            help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, particles, planner, canyon_flight, "
+            "canyon_views, canyon_states, canyon_inputs, wedge_path, wedge_energy, gait_planar, gait_spatial, "
+            "gait_designed, design_search.",
         ),
     ],
     recording: Annotated[
