@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
+.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench: setup ## measure the core, the optimizer, the generated code, the firmwar
 
 bench-direct: setup ## direct optimal control: swing-up, helicopter, canyon, gaits, beside CasADi's virtual machine and fatrop
 	$(BIN)/python tests/bench/direct.py
+
+bench-balls: setup ## a marionette on ball joints beside the one with Euler angles, in turns: step, derivatives, curvature
+	$(BIN)/python tests/bench/balls.py
 
 bench-events: setup ## steps with strings and contacts: costs, and 40 throws of a marionette on seven strings
 	$(BIN)/python tests/bench/events.py

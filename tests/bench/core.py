@@ -143,7 +143,7 @@ def pose(subject: Subject, system: sm.System) -> Array:
 
 def hold(step: sm.VariationalStep, x: Array) -> Array:
     """The input without force that keeps the kinematic coordinates where they are."""
-    return np.concatenate([np.zeros(step.nu - step.nk), x[step.nd : step.nd + step.nk]])
+    return np.concatenate([np.zeros(step.nu - step.nk), x[step.layout["rho"]]])
 
 
 def motion(step: sm.VariationalStep, start: Array) -> sm.Trajectory:

@@ -14,6 +14,7 @@ import numpy as np
 
 import stepmap as sm
 from stepmap import systems
+from stepmap.steps.rotations.maps import Rotation
 from stepmap_codegen import Controller, Form, IntegerMachine, Noise, Options, Plant, Role, Scalar, Settings, design
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.model.integers import Ints
@@ -59,17 +60,19 @@ def on_a_string(name: str) -> tuple[Controller, sm.Trajectory]:
 
 
 @cache
-def holding(name: str, ticks: int = 60, newton: int = 2, **arguments: Any) -> tuple[Controller, sm.Trajectory]:
+def holding(
+    name: str, ticks: int = 60, newton: int = 2, rotation: Rotation = "exp", **arguments: Any
+) -> tuple[Controller, sm.Trajectory]:
     """A system of the catalog, held where it hangs: the least that has everything a controller has."""
     system = systems.get(name, **arguments)
-    step = sm.discretize(system, 0.02)
+    step = sm.discretize(system, 0.02, rotation=rotation)
     pose = {"theta1": -0.6, "theta2": 0.9, "x": 0.3, "L": 1.0} if name.startswith("planar_arm") else None
     x, u = step.equilibrium(pose)
     trajectory = sm.Trajectory(0.02 * np.arange(ticks + 1), np.tile(x, (ticks + 1, 1)), np.tile(u, (ticks, 1)))
-    gains = np.zeros((ticks, 0, step.nx))
+    gains = np.zeros((ticks, 0, step.ndx))
     if step.nu:
-        gains = sm.lqr(step, trajectory, np.eye(step.nx), np.eye(step.nu), np.eye(step.nx))
-    process = np.diag(np.full(step.nx, 1e-3)) ** 2
+        gains = sm.lqr(step, trajectory, np.eye(step.ndx), np.eye(step.nu), np.eye(step.ndx))
+    process = np.diag(np.full(step.ndx, 1e-3)) ** 2
     noise = Noise(process, np.full(len(system.sensor_channels), 1e-4), process)
     plant = Plant(step, noise, gains, Settings(newton))
     return design(plant, trajectory, Options(ensemble=Ensemble(runs=16, outlier=0.05))), trajectory
