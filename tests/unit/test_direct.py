@@ -227,6 +227,10 @@ def test_grids_go_from_coarse_to_fine() -> None:
         ({"terminal": "force"}, "terminal: unknown name 'force'"),
         ({"path": {"x*y": (0, 1)}}, "path 'x\\*y': unknown name 'y'"),
         ({"path": {"x": (1, 0)}}, "path 'x': low"),
+        ({"path": {"bob.y": (0, 1)}}, "path 'bob.y': is -1 at the start, outside of 0 to 1"),
+        ({"path": {"theta": (0, 3)}}, "path 'theta': is 3.142 at the goal, outside of 0 to 3"),
+        ({"rest": True, "goal": {"x": 0.0, "v_x": 1.0}}, "rest: needs a goal at rest"),
+        ({"rest": True, "goal": {"x": 0.0, "theta": 1.0}}, "rest: no inputs hold the goal"),
         ({"boundary": {"end.y": 0}}, "boundary 'end.y': unknown name 'end.y'"),
         ({"limits": {"forze": (0, 1)}}, "limits: no coordinate, velocity, momentum or input is called 'forze'"),
         ({"limits": {"force": (1, 0)}}, "limits of 'force': low"),
@@ -250,8 +254,21 @@ def test_what_cannot_be_done_has_a_status_that_says_what(cart: sm.System) -> Non
     found = sm.direct(cart, steps=20, time=0.2, limits={"force": (-5.0, 5.0)}, **SWING)
     assert found.status is Status.UNMET
     assert "found no motion that meets all conditions" in found.advice
+    assert "length of the step" not in found.advice  # which is only handed on
     with pytest.raises(sm.ConvergenceError, match="give it more time"):
         found.require()
+
+
+def test_an_end_at_rest_is_held_by_its_last_input(cart: sm.System) -> None:
+    """Upright, where it would fall under any other force; the step that holds it is on the map like all others."""
+    found = sm.direct(cart, steps=40, time=2.0, rest=True, **SWING).require()
+    path = found.trajectory
+    assert path.steps == 41
+    assert abs(path.u[-1, 0]) < 1e-12
+    np.testing.assert_allclose(path.x[-1], path.x[-2], atol=1e-7)
+    assert off_map(found) < 1e-8
+    assert found.plan.gains.shape == (41, 1, 4)
+    assert not found.plan.fading
 
 
 def test_ctrl_c_keeps_the_best_iterate(cart: sm.System) -> None:

@@ -35,7 +35,7 @@ def direct(system: System, *, monitor: Monitor | None = None, **options: Unpack[
     change          largest change of a coordinate in one step; 0.5 with constraints, which hold at nodes alone
     solver          "ipopt", with compiled functions, or "fatrop", on CasADi's virtual machine
     weights         (Q, R) of the plan's gains; natural ones by default
-    rest            adds one step under the forces that hold the goal: a board keeps the last input
+    rest            adds one step under the forces that hold the end, where any do: a board keeps the last input
 
     Kinematic coordinates that enter through the mean of a step only have a free zigzag: price their speed v_name in
     ``running``. A search that stops early, also by Ctrl-C, returns its best motion and a status that says what to do.

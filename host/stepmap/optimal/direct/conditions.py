@@ -11,8 +11,9 @@ import numpy as np
 
 from stepmap.errors import ModelError
 from stepmap.mechanics.quantity import number
+from stepmap.optimal.direct.ends import SLACK, End
 from stepmap.optimal.direct.names import expression
-from stepmap.optimal.direct.stage import Stage
+from stepmap.optimal.direct.stage import Node, Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,25 @@ def path_conditions(stage: Stage, given: Mapping[Any, Any]) -> tuple[list[Condit
         except ModelError:
             middles.append(Condition(expression(formula, stage.names, what), low, high, label))
     return nodes, middles
+
+
+def require_at_ends(node: Node, conditions: Sequence[Condition], start: End, goal: End) -> None:
+    """Raises ModelError where the start, or what a goal says of itself, breaks a condition at nodes."""
+    m, par = node.mechanism, node.mechanism.system.parameter_values
+    if not conditions or node.design:
+        return
+    rows = ca.Function("rows", [node.x, node.c], [ca.vertcat(*(condition.row for condition in conditions))])
+    unknown = np.full(m.nd + 1, np.nan)  # momenta, where they follow from the search, and the length of a step
+    begin = np.concatenate([start.q, m.instant(start.q[None], start.v[None])[0], [np.nan]])
+    ends = {"start": (begin, 0.0), "goal": (np.concatenate([goal.q, unknown]), np.nan)}
+    for what, (x, k) in ends.items():
+        values = np.asarray(rows(x, np.concatenate([[k], par]))).ravel()
+        for value, condition in zip(values, conditions, strict=True):
+            if not np.isnan(value) and not condition.low - SLACK <= value <= condition.high + SLACK:
+                raise ModelError(
+                    f"path {condition.label!r}: is {value:.4g} at the {what}, outside of {condition.low:g} to "
+                    f"{condition.high:g}"
+                )
 
 
 def boundary_conditions(

@@ -134,12 +134,11 @@ def holding(system: System, q: Array) -> Array | None:
 
 
 def require_held(system: System, goal: End, bounds: Bounds) -> None:
-    """Raises ModelError where a goal is no pose that inputs within their limits can hold."""
-    if not goal.full or np.nan_to_num(goal.v, nan=1.0).any():
-        raise ModelError(
-            "rest: needs a goal that names the whole pose and is at rest",
-            hint="Name the other coordinates of the goal too, and no velocity.",
-        )
+    """Raises ModelError where a goal is not at rest, or no pose that inputs within their limits can hold."""
+    if np.nan_to_num(goal.v, nan=1.0).any():
+        raise ModelError("rest: needs a goal at rest", hint="Name coordinates of a goal, and no velocity.")
+    if not goal.full:  # whether the end can be held follows from the search
+        return
     forces = holding(system, goal.q)
     if forces is None:
         raise ModelError("rest: no inputs hold the goal", hint="Choose a pose in balance, or leave out rest.")

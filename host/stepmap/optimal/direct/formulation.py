@@ -9,7 +9,7 @@ import numpy as np
 
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.poses.quaternion import conjugate, product
-from stepmap.optimal.direct.conditions import Condition, boundary_conditions, path_conditions
+from stepmap.optimal.direct.conditions import Condition, boundary_conditions, path_conditions, require_at_ends
 from stepmap.optimal.direct.names import expression
 from stepmap.optimal.direct.nlp.block import Block
 from stepmap.optimal.direct.phases.contacts import cone_conditions, open_gaps
@@ -31,6 +31,8 @@ class Formulation:
         self.stages = tuple(self._stage(i, works=self.works) for i in range(len(task.modes)))
         self.paths = tuple(self._path(stage) for stage in self.stages)
         m = task.mechanism
+        if not task.cyclic:
+            require_at_ends(self.stages[0].node, self.paths[0][0], task.first, task.last)
         self._ends = Node(m, suffix="_first"), Node(m, self.design, suffix="_last")
         _ = self.stage_blocks, self.terminal_block, self.boundary
 

@@ -19,6 +19,7 @@ import casadi as ca
 
 from stepmap.optimal.direct.mechanism import Mechanism, Middle, Mode
 from stepmap.optimal.direct.names import by_name, entries, momentum_names, velocity_names
+from stepmap.optimal.direct.nlp.solve import HANDED
 from stepmap.steps.rotations.increments import Increments
 
 EFFORT = 0.01  # weight of effort that stands for work where a search begins
@@ -172,7 +173,7 @@ class Stage:
         pushed = [f"momentum of {name}" for name, _ in system.tangent.entries[: self.mechanism.nd]]
         held = (f"constraint {name}" for name in self.mode.labels)
         worked = (f"work of {i.name}" for i in system.inputs) if self.works else ()
-        return (*moved, *pushed, "length of the step", *pushed, *held, *worked)
+        return (*moved, *pushed, HANDED, *pushed, *held, *worked)
 
     @cached_property
     def forces(self) -> ca.SX:

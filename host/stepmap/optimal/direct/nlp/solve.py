@@ -20,6 +20,7 @@ Watch: TypeAlias = Callable[[float, float, Array], None]
 
 FEASIBLE = 1e-6  # violation of rows and bounds up to which an iterate may be kept
 CUT_OFF = "Maximum_Iterations_Exceeded"
+HANDED = "length of the step"  # label of rows that hand it on
 GOOD = {"Solve_Succeeded", "Solved_To_Acceptable_Level"}
 
 
@@ -123,9 +124,8 @@ def solve(program: Program, box: tuple[Array, Array], w0: Array, settings: Setti
     said = str(stats.get("return_status", ""))
     w, g = (np.asarray(made[key]).ravel() for key in ("x", "g"))
     beyond = np.maximum(low - g, g - high)
-    worst = int(beyond.argmax()) if len(beyond) else 0
     infeasibility = max(float(beyond.max(initial=0.0)), _beyond(w, *box))
-    label, place = program.label(worst)
+    label, place = _worst(program, beyond)
     return Found(
         w,
         float(made["f"]),
@@ -138,6 +138,15 @@ def solve(program: Program, box: tuple[Array, Array], w0: Array, settings: Setti
         np.asarray(made["lam_x"]).ravel(),
         cpu,
     )
+
+
+def _worst(program: Program, beyond: Array) -> tuple[str, int]:
+    """What is violated most; rows that only hand a value on from stage to stage say nothing, and come last."""
+    for row in np.argsort(-beyond)[: len(beyond) if beyond.size and beyond.max() > FEASIBLE else 1]:
+        label, place = program.label(int(row))
+        if label != HANDED or beyond[row] <= FEASIBLE:
+            return label, place
+    return HANDED, 0
 
 
 def _solver(program: Program, settings: Settings, iterates: _Iterates) -> ca.Function:
