@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepmap import figures, jobs
-from stepmap.figures import _canyon
+from stepmap.figures.canyon import _canyon
 from stepmap.jobs.direct.job import DirectJob
 from tests.pages import ROOT
 

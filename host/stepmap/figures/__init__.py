@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,16 @@ from stepmap.figures.published import Progress, Published
 from stepmap.registry import Registry
 
 
-def _own() -> list[str]:
-    return [
-        module.name for module in pkgutil.iter_modules(__path__) if module.name != "published" and module.name[0] != "_"
-    ]
+@cache
+def _own() -> Mapping[str, str]:
+    """Modules by the name of their figure; also those of folders here."""
+    modules = [module.name for module in pkgutil.walk_packages(__path__, f"{__name__}.") if not module.ispkg]
+    found = {module.rpartition(".")[2]: module for module in modules}
+    return {name: module for name, module in found.items() if name != "published" and name[0] != "_"}
 
 
 def _load(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = import_module(f"{__name__}.{name}").make
+    found: Callable[..., Any] = import_module(_own()[name]).make
     return found
 
 

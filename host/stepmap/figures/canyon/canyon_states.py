@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepmap.figures._canyon import ASSUMPTIONS, Flight, flight
+from stepmap.figures.canyon._canyon import ASSUMPTIONS, Flight, flight
 from stepmap.figures.published import Progress, Published
 
 ANGLES, PLACES = ("roll", "pitch", "yaw"), ("x", "y", "z")

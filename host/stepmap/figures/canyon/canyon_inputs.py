@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stepmap.figures._canyon import ASSUMPTIONS, Flight, flight
+from stepmap.figures.canyon._canyon import ASSUMPTIONS, Flight, flight
 from stepmap.figures.published import Progress, Published
 
 NAMES = ("lift", "yaw", "pitch", "roll")  # u_c and u_ψ [N], α_p and α_r [rad]

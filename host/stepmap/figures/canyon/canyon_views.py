@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stepmap.figures._canyon import ASSUMPTIONS, Flight, flight
+from stepmap.figures.canyon._canyon import ASSUMPTIONS, Flight, flight
 from stepmap.figures.published import Progress, Published
 
 TAIL, NOSE = -1.0, 0.7  # m, of the body's outline along its axis

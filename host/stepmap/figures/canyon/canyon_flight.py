@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepmap.figures._canyon import ASSUMPTIONS, flight
+from stepmap.figures.canyon._canyon import ASSUMPTIONS, flight
 from stepmap.figures.published import Progress, Published
 
 
