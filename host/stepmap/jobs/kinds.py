@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stepmap.errors import ModelError
-from stepmap.jobs import design, direct, plans, script, track
+from stepmap.jobs import design, direct, imitate, plans, script, track
 from stepmap.jobs.gaits import read as gait
 from stepmap.jobs.stage import digest, digest_sources
 from stepmap.jobs.task import Job
@@ -27,6 +27,7 @@ OWN: dict[str, Reader] = {
     "design": design.read,
     "direct": direct.read,
     "gait": gait.read,
+    "imitate": imitate.read,
     "plan": plans.read,
     "script": script.read,
 }

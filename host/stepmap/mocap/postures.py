@@ -1,0 +1,106 @@
+"""Poses of a mechanism that look like a dancer and that its wires can hold, one after the other.
+
+Gauss–Newton (Levenberg & Marquardt) on the distances of markers, the gaps of wires, how far wires lean, and how much
+room each wire has: 1/[(J W Jᵀ)⁻¹]_ii, with J the slopes of all wires and W the inverse mass matrix of the start, is
+how easily wire i moves the mechanism while the others hold. It vanishes where a limb hangs stretched from its wire:
+there the wire's force grows without bound, and a longer wire has no pose at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from stepmap.arrays import Array
+from stepmap.errors import ModelError
+from stepmap.mechanics import System
+from stepmap.mechanics.gravity import upward
+
+GAP, LEAN, ROOM, STILL = 100.0, 0.1, 1.0, 0.02  # weights beside that of a marker, per m, m, 1 and rad
+FARTHEST = 0.1  # m or rad that a coordinate may go in one iteration
+ITERATIONS = 8  # per pose; the last pose is near
+LEAD = 40  # poses from the start to the first one, so that no limb passes the place where it is stretched
+DONE = 1e-4  # relative decrease that ends the iterations
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The residuals of a pose, compiled by CasADi for one mechanism and its marked frames."""
+
+    system: System
+    picked: list[int]
+    residual: ca.Function  # q̄, targets, last q̄, parameters -> residual and its slope
+
+    def path(self, start: Array, places: Array) -> Array:
+        """Poses q̄ (n, nq) for targets (n, frames, 3), each near the one before; the first is led to from ``start``."""
+        q = np.array(start)
+        first = self.system.positions(q)[self.picked]
+        for part in np.linspace(0.0, 1.0, LEAD)[1:]:
+            q = self._near(q, (1 - part) * first + part * places[0])
+        found = []
+        for place in places:
+            q = self._near(q, place)
+            found.append(q)
+        return np.array(found)
+
+    def _near(self, last: Array, place: Array) -> Array:
+        """The pose nearest to targets, from the last one."""
+        q, damping = last, 1e-6
+        r, J = self._evaluate(q, place, last)
+        for _ in range(ITERATIONS):
+            normal = J.T @ J
+            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-9), -J.T @ r)
+            step *= min(1.0, FARTHEST / max(float(np.abs(step).max()), 1e-12))
+            trial_r, trial_J = self._evaluate(q + step, place, last)
+            before, after = float(r @ r), float(trial_r @ trial_r)
+            if not after < before:
+                damping = max(damping, 1e-6) * 30
+                continue
+            q, r, J, damping = q + step, trial_r, trial_J, max(damping / 10, 1e-9)
+            if before - after < DONE * before:
+                break
+        return q
+
+    def _evaluate(self, q: Array, place: Array, last: Array) -> tuple[Array, Array]:
+        r, J = self.residual(q, place.ravel(), last, self.system.parameter_values)
+        return np.asarray(r).ravel(), np.asarray(J)
+
+
+def fit(system: System, names: Sequence[str], start: Array, room: float) -> Fit:
+    """The fit for named frames; every wire keeps at least the part ``room`` of the room that it has at the start."""
+    if system.balls:
+        raise ModelError("system: imitation needs coordinates that are plain numbers; this one has balls")
+    e = system.expressions
+    picked = [system.frame_names.index(name) for name in names]
+    targets, last = ca.SX.sym("targets", 3 * len(names)), ca.SX.sym("last", e.q.numel())
+    parts = [ca.vec(e.positions[:, picked]) - targets, STILL * (e.q - last)]
+    if e.gap.numel():
+        parts += [GAP * e.gap, LEAN * _leans(system)]
+        space = rooms(system, start)
+        least = room * np.asarray(ca.Function("room", [e.q, e.parameters], [space])(start, system.parameter_values))
+        if least.min() <= 1e-9:
+            name = system.constraint_names[int(np.argmin(least))]
+            raise ModelError(f"start: constraint {name!r} is nearly singular there, so nothing could be led by it")
+        parts.append(ROOM * ca.fmax(0, np.log(least) - ca.log(ca.fmax(space, 1e-12))))
+    r = ca.vertcat(*parts)
+    return Fit(system, picked, ca.Function("fit", [e.q, targets, last, e.parameters], [r, ca.jacobian(r, e.q)]))
+
+
+def rooms(system: System, start: Array) -> ca.SX:
+    """1/[(J W Jᵀ)⁻¹]_ii of every constraint, with J its slopes in the dynamic coordinates."""
+    e, nd = system.expressions, system.tangent.nd
+    W = np.linalg.inv(system.mass_matrix(start)[:nd, :nd])
+    J = ca.jacobian(e.gap, e.q)[:, :nd]
+    return 1 / ca.diag(ca.inv(J @ ca.DM(W) @ J.T))
+
+
+def _leans(system: System) -> ca.SX:
+    """Horizontal distances between the ends of all wires: robots stay above what they hold."""
+    up = upward(system)
+    aside = np.eye(3) - np.outer(up, up)
+    where = system.expressions.positions
+    ends = [(c.a.index, c.b.index) for c in system.constraints if hasattr(c, "a") and hasattr(c, "b")]
+    return ca.vertcat(ca.SX(0, 1), *(ca.DM(aside) @ (where[:, a] - where[:, b]) for a, b in ends))

@@ -1,0 +1,104 @@
+"""Jobs of kind "imitate": a dancer's motion on the marionette, verified from a second start; mistakes with lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepmap as sm
+from stepmap import jobs
+from stepmap.errors import JobError
+from stepmap.jobs.imitate.job import ImitationJob
+from stepmap.simulation import Simulation
+from tests import dancers
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "imitation" / "marionette.toml"
+
+
+@pytest.fixture(scope="module")
+def job() -> ImitationJob:
+    made = jobs.load(EXAMPLE)
+    assert isinstance(made, ImitationJob)
+    return made
+
+
+@pytest.fixture(scope="module")
+def solution(job: ImitationJob) -> sm.Solution:
+    return job.solve().require()
+
+
+def test_the_marionette_does_what_the_dancer_did(job: ImitationJob, solution: sm.Solution) -> None:
+    assert sum(entry.length > 0 for entry in solution.history) <= 20
+    told = job.told(solution)["imitation"]
+    # By hand from the motion: where the hands are, and how hard each string pulls.
+    found = job.system.positions(job.step.layout.pose(solution.trajectory.x))
+    hand = found[:, job.system.frame_names.index("relbow_end")]
+    wanted = job.rehearsal.dancer[:, job.rehearsal.names.index("relbow_end")]
+    off = np.sqrt(np.mean(np.sum((hand - wanted) ** 2, axis=1)))
+    assert told["markers"]["relbow_end"]["rms"] == pytest.approx(off)
+    assert told["marker_rms"] < 0.07  # m; at the start pose it is ten times as much
+    assert np.ptp(hand[:, 2]) > 0.25  # it is lifted
+    forces = Simulation(job.step, solution.trajectory).multipliers
+    assert forces.min() > 0
+    assert {name: row["low"] for name, row in told["tensions"].items()} == pytest.approx(
+        dict(zip(job.system.constraint_names, forces.min(axis=0), strict=True))
+    )
+    again = job.step.rollout(job.start, solution.trajectory.u)
+    assert np.abs(again.x - solution.trajectory.x).max() < 1e-6
+
+
+def test_another_start_leads_to_the_same_optimum(job: ImitationJob, solution: sm.Solution) -> None:
+    """From the puppet at rest, not from the rehearsal; the cost is flat along what no marker sees."""
+    still = sm.Trajectory(job.t, np.tile(job.start, (job.steps + 1, 1)), np.tile(job.held, (job.steps, 1)))
+    other = job.solve(guess=still).require()
+    assert other.cost == pytest.approx(solution.cost, rel=1e-4)
+    names = [job.system.frame_names.index(name) for name in ("head", "lelbow_end", "rhip_end")]
+    one, two = (job.system.positions(job.step.layout.pose(s.trajectory.x))[:, names] for s in (solution, other))
+    assert np.abs(one - two).max() < 5e-3
+
+
+def test_the_planar_arm_waves(tmp_path: Path) -> None:
+    (tmp_path / "dance.bvh").write_text(dancers.bvh(3.0, rate=60.0, unit=100.0))
+    path = tmp_path / "arm.toml"
+    path.write_text(
+        '[job]\nkind = "imitate"\n[system]\nname = "planar_arm"\n[start]\ntheta1 = 0.3\ntheta2 = 0.9\nsatisfy = true\n'
+        '[imitate]\nmotion = "dance.bvh"\nfacing = [0, 0, 1]\n'
+        '[imitate.markers]\nlink1 = "LeftArm"\nelbow = "LeftForeArm"\ntip = "LeftHand"\n[time]\nsteps = 100\n'
+    )
+    job = jobs.load(path)
+    assert job.steps == 100
+    solution = job.solve().require()
+    told = job.told(solution)["imitation"]
+    # The dancer's arm points out of the plane, too, where the mechanism's cannot.
+    assert told["marker_rms"] < 0.15
+    assert told["marker_rms_within_reach"] < 0.05
+    assert job.regulator is not None
+    assert solution.plan.gains.shape == (100, job.step.nu, job.step.ndx)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('motion = "wave.bvh"', 'motion = "none.bvh"', "none.bvh"),
+        ('motion = "wave.bvh"', "", "motion"),
+        ('motion = "wave.bvh"', 'motion = "wave.bvh"\nbegin = 9.0', "the recording lasts 5 s"),
+        ('motion = "wave.bvh"', 'motion = "wave.bvh"\ntravel = -1', "must be positive"),
+        ('motion = "wave.bvh"', 'motion = "wave.bvh"\nspeed = 1', "speed"),
+        ('motion = "wave.bvh"', 'motion = "wave.bvh"\n[imitate.markers]\nhead = "Hat"', "no joint is called 'Hat'"),
+        ('motion = "wave.bvh"', 'motion = "wave.bvh"\n[imitate.markers]\nnose = "Head"', "nose"),
+        ('motion = "wave.bvh"', 'motion = "wave.bvh"\n[imitate.weights]\nhead = -1', "must not be negative"),
+        ('name = "marionette"', 'name = "planar_arm"', "known for marionettes alone"),
+        ('motion = "wave.bvh"', 'motion = "wave.bvh"\n[time]\ndt = 0.01\nsteps = 5', "dt .* or steps, or neither"),
+    ],
+)
+def test_mistakes_name_the_file(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = EXAMPLE.read_text()
+    assert old in text
+    (tmp_path / "wave.bvh").write_bytes((EXAMPLE.parent / "wave.bvh").read_bytes())
+    path = tmp_path / "wrong.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(JobError, match=message) as told:
+        jobs.load(path)
+    assert "wrong.toml" in str(told.value) or "none.bvh" in str(told.value)
