@@ -73,7 +73,7 @@ def bvh(
     six: bool = False,
     t_pose: bool = False,
 ) -> str:
-    """The dancer as a BVH file, with lengths times ``unit``, joints renamed, positions of inner joints where ``six``."""
+    """The dancer as a BVH file: lengths times ``unit``, joints renamed, positions of inner joints where ``six``."""
     words = called or {}
     t = np.arange(round(seconds * rate) + 1) / rate
     turned, columns = angles(t), []

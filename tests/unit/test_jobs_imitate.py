@@ -73,7 +73,7 @@ def test_the_planar_arm_waves(tmp_path: Path) -> None:
     told = job.told(solution)["imitation"]
     # The dancer's arm points out of the plane, too, where the mechanism's cannot.
     assert told["marker_rms"] < 0.15
-    assert told["marker_rms_within_reach"] < 0.05
+    assert told["marker_rms_within_reach"] < 0.1
     assert job.regulator is not None
     assert solution.plan.gains.shape == (100, job.step.nu, job.step.ndx)
 

@@ -1,4 +1,4 @@
-"""A dancer's motion made fit for a mechanism: poses within reach, at a tempo that strings can follow, on a grid of steps."""
+"""A dancer's motion made fit for a mechanism: poses within reach, a tempo that strings can follow, a grid of steps."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def _led(targets: Targets, t: Array, tempo: float, lead: float, first: Array) ->
 def _eased(s: Array) -> Array:
     """From 0 to 1, with four derivatives that vanish at both ends."""
     s = np.clip(s, 0.0, 1.0)
-    return s**5 * (126 - 420 * s + 540 * s**2 - 315 * s**3 + 70 * s**4)
+    out: Array = s**5 * (126 - 420 * s + 540 * s**2 - 315 * s**3 + 70 * s**4)
+    return out
 
 
 def _smoothed(rows: Array, width: float) -> Array:

@@ -66,7 +66,8 @@ class ImitationJob(TrackingJob):
         poses = np.random.default_rng(2).uniform(-1.0, 1.0, (4, len(self.system.coordinates)))
         where = self.system.positions(poses)
         moves = np.ptp(where.reshape(-1, 3), axis=0) > 1e-9
-        return weights[:, None] * moves
+        seen: Array = weights[:, None] * moves
+        return seen
 
     def problem(self, part: float = 1.0) -> Problem:
         """The optimization problem, from the poses of the rehearsal where robots can lead the mechanism through them."""
