@@ -67,7 +67,7 @@ def find(part: str, side: str, joints: Collection[str]) -> str | None:
 
 
 def _plain(joint: str) -> tuple[str, str]:
-    """Side and name without what programs put around them: ``mixamorig:LeftHand``, ``l_hand``, ``Hand.L``, ``lHand``."""
+    """Side and name without what programs put around them: ``mixamorig:LeftHand``, ``Hand.L``, ``lHand``."""
     word = joint.rpartition(":")[2]
     for side in ("left", "right"):
         if side in word.lower():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,7 @@ class ImitationJob(TrackingJob):
     kind: ClassVar[str] = "imitate"
     targets: Targets | None = None
     rehearsal: Rehearsal | None = None
-    manner: Manner = Manner()
+    manner: Manner = field(default_factory=Manner)
     frame_weights: tuple[float, ...] = ()
     tension: Tension | None = None
     effort: float = 1e-3  # of forces [1/N²] beside a distance of 1 m
@@ -58,7 +58,7 @@ class ImitationJob(TrackingJob):
             names = [i.name for i in self.system.inputs]
             terms.append(Expression(names, SCALE * self.dt * self.effort))
         if self.tension is not None:
-            terms.append(replace(self.tension, weight=self.tension.weight * self.dt))
+            terms.append(replace(self.tension, weight=np.asarray(self.tension.weight, dtype=float) * self.dt))
         return Cost(self.step, *terms)
 
     def _seen(self, weights: Array) -> Array:
@@ -70,7 +70,7 @@ class ImitationJob(TrackingJob):
         return seen
 
     def problem(self, part: float = 1.0) -> Problem:
-        """The optimization problem, from the poses of the rehearsal where robots can lead the mechanism through them."""
+        """The optimization problem, from the poses of the rehearsal where robots can lead through them."""
         return Problem(self.step, self.imitation(), self.start, self._guess(), self.regulator)
 
     def _guess(self) -> Trajectory:
