@@ -89,6 +89,12 @@ def test_the_compass_walks_its_published_cycle(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.abs(found.plan.floquet[:3]), np.abs(values), atol=1e-9)  # nothing holds it but itself
 
 
+def test_a_cycle_without_motors_cannot_be_told_its_stride(tmp_path: Path) -> None:
+    job = jobs.load(changed(tmp_path, "compass.toml", ("[design]\nstride = [0.3, 0.8]", "")))
+    with pytest.raises(sm.ModelError, match="more equations than unknowns"):
+        job.solve()
+
+
 def test_the_rimless_wheel_rolls_its_published_cycle(tmp_path: Path) -> None:
     """McGeer 1990; Coleman, Chatterjee & Ruina 1997: its speed after an impact, of order 2, and the multiplier r²."""
     half, inertia, slope = math.pi / 8, 0.05, 0.08

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ModelError
 from stepmap.optimal.direct.formulation import Formulation
 from stepmap.optimal.direct.guess import first_guess
 from stepmap.optimal.direct.motion import Motion, disturbed
@@ -119,7 +120,12 @@ def search(
         return _searched(grid, _solved(grid, grid.packed(motions), log, NEAR), log, ())
     least = _least_work if formulation.works else _least
     free = any(low < high for low, high in task.designed.values())
-    early = free and _too_many(Transcription(formulation, _grids(task)[0]))
+    early = task.cyclic and _too_many(Transcription(formulation, _grids(task)[0]))
+    if early and not free:
+        raise ModelError(
+            "periodic: there are more equations than unknowns: a cycle that nothing drives has one time and one stride",
+            hint="Give a range of the time of a phase, and of a parameter in design, such as the stride.",
+        )
     attempts, grid, found = least(formulation, log, only, frozen=not early)
     if free and not early and found.status is not Status.INTERRUPTED:
         if found.status is Status.UNMET:  # of these parameters there is no motion; of others there may be
