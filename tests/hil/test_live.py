@@ -26,12 +26,15 @@ import stepmap as sm
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
 from stepmap.jobs.system import SystemSource
+from stepmap_codegen import generate as generation
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.live import LiveFrame, LivePage, RemotePage
+from stepmap_hil.live.again import AgainPage
 from stepmap_hil.live.frame import configuration
 from stepmap_hil.live.gate import Gate
 from stepmap_hil.live.listener import POINTS, LiveRun, charts
 from stepmap_hil.live.scene import Scene, turns
+from stepmap_hil.runs.recording import RecordedRun
 from stepmap_hil.sensors.gaussian import Gaussian
 from tests.hil.browser import CHROMIUM, Browser
 from tests.hil.rigs import rig
@@ -425,6 +428,8 @@ def test_in_a_browser(page: LivePage) -> None:
             browser.click("Kinect jump")
             browser.wait("document.getElementById('events')?.innerText.includes('Kinect jump')")
             assert not page.stop_requested
+            stop = "[...document.querySelectorAll('button')].find(b => b.innerText.trim() === 'STOP')"
+            assert browser.value(f"{stop}.getBoundingClientRect().height") >= 48
             browser.click("STOP")
             browser.wait("document.getElementById('state').innerText === 'stopped'")
             running.join(PATIENCE)
@@ -437,3 +442,34 @@ def test_in_a_browser(page: LivePage) -> None:
     finally:
         given_up.set()
         running.join(PATIENCE)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_the_space_bar_stops(page: LivePage) -> None:
+    with Browser(412, 800) as browser:
+        browser.open(page.url)
+        browser.wait("document.getElementById('state')?.innerText === 'waiting'")
+        assert not page.stop_requested
+        for kind in ("keyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key=" ", code="Space", windowsVirtualKeyCode=32)
+        wait_for(lambda: page.stop_requested, "the space bar stops the run")
+        assert browser.errors == []
+
+
+def test_a_recording_is_shown_tick_by_tick() -> None:
+    """Where the slider is, the plant is; playing ends at the last tick."""
+    made = rig(ticks=20)
+    run = closed_loop(made, None, lambda text: None)
+    recorded = RecordedRun(made.job, generation.choices_in(made.job.root), made.controller, run, None, {}, [])
+    over = threading.Event()
+    over.set()
+    with AgainPage(recorded) as shown:
+        assert len(shown.frames) == 20
+        shown.show(7)
+        moved = [row for row in run.rows if row.running][7]
+        assert any(np.allclose(solid.position[:2], moved.coordinates[:2]) for solid, _ in shown._scene.plant.solids)
+        assert shown._shown.time == pytest.approx(7 / 30, abs=0.01)
+        assert not shown._button.visible
+        shown.play(over)
+        assert shown._shown.time == 0.0

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
+from typing import Self
 
 import numpy as np
 import rich
@@ -31,7 +32,10 @@ SLOW_RATE = 8.0  # Hz, at most, of charts, text and trails
 WIDTH = 400  # pixels of the panel
 EVENTS = 5  # shown
 FEW = 2  # lines of a chart whose last numbers are written, too
-COLORS = {"running": "#009E73", "holding": "#E69F00", "fault": "#D02020"}  # of states, by their first word
+BAD = "#D02020"
+COLORS = {"running": "#009E73", "holding": "#B57B00", **dict.fromkeys(("fault", "stopped", "ended"), BAD)}
+"""Of states, by their first word."""
+STYLE = """<style>button.mantine-Button-root { min-height: 48px; }</style>"""
 TEXT = """<div style="padding: 0.2em 0.8em; line-height: 1.45; font-size: 0.9em">
 <div style="display: flex; justify-content: space-between; align-items: baseline">
 <b id="state" style="font-size: 1.5em; color: {color}">{state}</b><span id="time">{time:.2f} s</span></div>
@@ -99,6 +103,8 @@ class LivePage:
             "STOP", color="red", icon=viser.Icon.PLAYER_STOP, hint="ends the run with a stop command"
         )
         self._button.on_click(lambda _: self._request_stop())
+        gui.add_html(STYLE)
+        gui.add_command("STOP", description="stops the run", hotkey="space").on_trigger(lambda _: self._request_stop())
         self._faults = gui.add_button_group("inject", tuple(faults)) if faults else None
         if self._faults is not None:
             self._faults.on_click(lambda event: self._inject(str(event.target.value)))
@@ -196,7 +202,7 @@ class LivePage:
             with _quiet():
                 self._server.stop()
 
-    def __enter__(self) -> LivePage:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

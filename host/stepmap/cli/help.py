@@ -14,7 +14,7 @@ PANELS = {
     "Controller": ("check", "optimize", "tune", "generate", "ranges"),
     "Board": ("build", "flash", "upload", "monitor", "stop", "key"),
     "Run": ("demo", "bench", "robot", "calibrate"),
-    "Look": ("report", "animate", "replay", "identify", "figure", "runs", "recover"),
+    "Look": ("report", "live", "animate", "replay", "identify", "figure", "runs", "recover"),
     "Machine": ("doctor",),
 }
 OTHER = "Other"  # commands of other packages
