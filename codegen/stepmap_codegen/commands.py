@@ -262,7 +262,7 @@ def _share(estimate: Estimate, board: BoardSpec) -> str:
 
 
 def _load(file: Path, build: Path) -> tuple[Job, Stage]:
-    job = jobs.load(file)
+    job = jobs.for_board(jobs.load(file))
     return job, optimum.stage(job, build)
 
 
@@ -286,14 +286,15 @@ def _choices(
 
 def solution(job: Job, stage: Stage) -> Plan:
     """The plan of the stage ``optimize``, which is done now if it has not been."""
+    whole = jobs.solved(job)
     with stage.making() as needed:
         if not needed:
-            return optimum.result(stage, job)
-        with working(f"building {job.system.name}"):
-            job.build()
+            return jobs.planned(job, optimum.result(stage, whole))
+        with working(f"building {whole.system.name}"):
+            whole.build()
         begin = time.process_time()
         with iterations() as monitor:
-            solution = job.solve(monitor)
+            solution = whole.solve(monitor)
         with working("drawing"):
-            optimum.write(stage, job, solution, time.process_time() - begin)
-    return solution.require().plan
+            optimum.write(stage, whole, solution, time.process_time() - begin)
+    return jobs.planned(job, solution.require().plan)

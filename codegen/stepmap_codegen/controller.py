@@ -21,7 +21,7 @@ from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.emit.embed import emit_example, emit_units
 from stepmap_codegen.emit.encoders import Encoder, EncoderFormat, MeasuredStart, encoder_format, read_encoders
 from stepmap_codegen.emit.header import emit_header
-from stepmap_codegen.emit.motors import Axis, read_axes, read_sensor_delay
+from stepmap_codegen.emit.motors import Axis, delay_samples, read_axes, read_sensor_delay
 from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.robot import emit_robot
 from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
@@ -49,6 +49,7 @@ from stepmap_codegen.precision.ensemble import (
 from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, measure, require_limits
 from stepmap_codegen.precision.signals import Signal, require_budget, rounding, signals
+from stepmap_codegen.precision.walks import require_walkable
 
 FORMAT = "stepmap-controller-1"
 ROUNDING = 1e-13  # of float64 in a few hundred operations, relative
@@ -239,7 +240,11 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
     start = first_fields(program, plant, trajectory.x[:1])[:, 0] if pinned is None else pinned.start
     digest = _digest(program, formats, chosen.scalar, start, plant)
     held = pinned.held(program, rows) if pinned is not None and chosen.study else rows
-    made = make_schedule(program, formats, chosen.scalar, digest, held, hold_rows(program, plant, trajectory), follows)
+    holds = [] if plant.gait is not None else hold_rows(program, plant, trajectory)  # somebody holds what will walk
+    made = make_schedule(program, formats, chosen.scalar, digest, held, holds, follows)
+    if plant.gait is not None:
+        made = replace(made, gait=plant.gait.steps)
+        require_walkable(program, formats, delay_samples(delay, program.period))
     row = _coarse(rows[0]) if pinned is None else pinned.row
     test = _self_test(program, formats, plant, start, row)
     largest = MARGIN * chosen.headroom * ranges.sizes[program.of(Role.COVARIANCE)]

@@ -28,6 +28,7 @@ from stepmap_codegen.emit.motors import read_axes, read_sensor_delay
 from stepmap_codegen.emit.schedule import FILES as SCHEDULE
 from stepmap_codegen.emit.schedule import emit_schedule, same, unpack
 from stepmap_codegen.lower.controller import Noise, Plant, Settings, filter_lowering
+from stepmap_codegen.lower.plant import Gait
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import WORDS
@@ -146,7 +147,9 @@ def plant(job: Job, gains: Array, newton: int) -> Plant:
     """What the code is generated for."""
     noise = covariances(job)
     settings = Settings(newton) if job.noise is None else Settings(newton, job.noise.gate, job.noise.filter)
-    return Plant(job.step, noise, gains, settings, read_stream(job.root, job.system))
+    touchdown = getattr(job, "touchdown", None)  # of a job that walks
+    gait = None if touchdown is None else Gait(touchdown, job.contact, job.cycle_steps, job.beyond)  # type: ignore[attr-defined]
+    return Plant(job.step, noise, gains, settings, read_stream(job.root, job.system), gait)
 
 
 def controller(job: Job, plan: Plan, choices: Choices) -> Design:

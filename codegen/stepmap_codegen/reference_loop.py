@@ -9,9 +9,13 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap_codegen import Controller, Role, encode
 from stepmap_codegen.emit.motors import delay_samples
+from stepmap_codegen.lower import landing
+from stepmap_codegen.model import nearest
 from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.model.program import BlockRole
 from stepmap_codegen.stream.follower import Follower, raw_limits
+
+CONTACT_BIT = 12  # of the bits of a measurement: channels are below
 
 
 class ReferenceLoop:
@@ -40,6 +44,7 @@ class ReferenceLoop:
         ]
         self.follower = self._follower(controller)
         self.tick = 0
+        self.walk = None if controller.plant.gait is None else Walking(controller, start)
         self.modes: list[int] = []  # of gaps, raw values, with the last estimate
 
     def step(
@@ -60,23 +65,25 @@ class ReferenceLoop:
         """
         machine, program = self.machine, self.program
         self._load(self.channels, raw)
+        if self.walk is not None:
+            self.walk.begin(machine.fields, valid, raw, running=running)
         accepted = 0
         for number, block in enumerate(program.blocks):
             if block.channel is not None:
                 if valid >> block.channel & 1 and self._update(number, block.channel):
                     accepted |= 1 << block.channel
-            elif block.role is BlockRole.PROJECTION or (
+            elif block.role in (BlockRole.LANDING, BlockRole.PROJECTION) or (
                 block.role is BlockRole.SLACK_TEST and all(valid >> channel & 1 for channel in block.needs)
             ):
                 machine.run(number)
         estimate = [machine.fields[i] for i in self.states]
-        self.modes = [machine.fields[i] for i in self.program.of(Role.MODE)]
-        hold = hold and not running
+        hold = hold and not running and self.walk is None
         if running:
             self._state_feedback(self._row(follow, set_point, lost))
             self.tick += 1
         elif hold and self.forces:
             self._state_feedback(self.hold_row)
+        self.modes = [machine.fields[i] for i in self.program.of(Role.MODE)]
         for k, i in enumerate(self.commands):
             force = program.fields[i].moves is None
             if follow or (hold and force):
@@ -105,6 +112,9 @@ class ReferenceLoop:
     def _row(self, follow: bool, set_point: Sequence[int] | None, lost: bool) -> Array:
         """The schedule entry of this tick; after the last one, with streamed set-points in it."""
         rows = self.controller.schedule.rows
+        if self.walk is not None:
+            chosen: Array = rows[self.walk.choose(self.machine.fields)]
+            return chosen
         k, last = self.tick + len(self.input_history), len(rows) - 1
         planned: Array = rows[min(k, last)]
         if self.follower is None:
@@ -180,3 +190,47 @@ class ReferenceLoop:
         right = self.formats.fields[state] - self.formats.fields[field]
         raw = self.machine.fields[state]
         return (raw + (1 << (right - 1))) >> right if right > 0 else raw << -right
+
+
+class Walking:
+    """What firmware/core/sm_gait.c does for a robot that walks: landings, and the row nearest to the pose."""
+
+    def __init__(self, controller: Controller, start: Array) -> None:
+        program, formats, schedule = controller.program, controller.formats, controller.schedule
+        assert formats is not None  # of the integer model
+        states, rows = program.of(Role.STATE), program.of(Role.SCHEDULE)
+        self.pose = states[: len(states) // 2]
+        self.of_pose = [formats.fields[i] for i in self.pose]
+        self.of_row = [formats.fields[i] for i in rows[: len(self.pose)]]
+        self.schedule = schedule
+        self.channels = len(program.of(Role.MEASUREMENT))
+        kept = (Role.STATE, Role.COVARIANCE, Role.MODE)
+        self.start = {i: int(start[i]) for role in kept for i in program.of(role)}
+        modes = program.of(Role.MODE)
+        (self.contact,) = [i for i in modes if program.fields[i].name.startswith("contact_")]
+        self.age, self.row_field = program.index(landing.AGE), program.index(landing.ROW)
+        self.one, self.row_one = (1 << formats.fields[i] for i in (self.contact, self.row_field))
+        self.row: int | None = None
+        self.landed = self.was_running = False
+
+    def begin(self, fields: list[int], valid: int, raw: Sequence[int], *, running: bool) -> None:
+        """A tick with the bits of a measurement; before a run, and as it begins, the estimate is at the start."""
+        if not running or not self.was_running:
+            self.row = None
+            for i, value in self.start.items():
+                fields[i] = value
+        self.was_running = running
+        touched = bool(valid >> CONTACT_BIT & 1) and running
+        self.landed = touched and self.row is not None and self.row >= self.schedule.gait // 2
+        if self.landed:
+            fields[self.contact] = self.one
+            fields[self.age] = int(raw[self.channels])
+
+    def choose(self, fields: list[int]) -> int:
+        """The row of this tick, which its field tells."""
+        expected = 0 if self.landed or self.row is None else self.row + 1
+        pose = [fields[i] for i in self.pose]
+        self.row = nearest.nearest(pose, self.schedule.rows, expected, self.of_pose, self.of_row)
+        self.landed = False
+        fields[self.row_field] = self.row * self.row_one
+        return self.row

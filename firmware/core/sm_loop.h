@@ -23,6 +23,7 @@
 
 #include "sm_axes.h"
 #include "sm_clock.h"
+#include "sm_gait.h"
 #include "sm_host.h"
 #include "sm_link.h"
 #include "sm_report.h"
@@ -64,6 +65,9 @@ struct sm_loop {
   sm_selection selection;   /* the schedule in use */
 #if SM_STREAMS > 0
   sm_stream stream; /* set-points that come while it runs */
+#endif
+#if SM_GAIT
+  sm_gait gait; /* landings of a robot that walks */
 #endif
   sm_axes axes;              /* motors, encoders, their calibration */
   sm_host host;              /* commands and their answers */

@@ -15,6 +15,7 @@ enum {
 };
 
 #define VERSION 1U
+#define VERSION_GAIT 2U
 #define CRC_BYTES 4U     /* at the end */
 #define SCALAR_DOUBLE 2U /* the only scalar of 8 bytes; the others have 4 */
 #define ALIGNMENT 8U     /* bytes; head and size are multiples of it, so that rows of doubles are aligned */
@@ -47,7 +48,8 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
   if (size < SM_SCHEDULE_HEAD + CRC_BYTES || memcmp(blob, SM_SCHEDULE_MAGIC, SM_SCHEDULE_MAGIC_BYTES) != 0) {
     return SM_SCHEDULE_NONE;
   }
-  if (read_le(blob + AT_VERSION, 2) != VERSION) {
+  const uint32_t version = read_le(blob + AT_VERSION, 2);
+  if (version != VERSION && version != VERSION_GAIT) {
     return SM_SCHEDULE_VERSION;
   }
   if (memcmp(blob + SM_SCHEDULE_MODEL_AT, kind->model, sizeof kind->model) != 0) {
@@ -60,10 +62,12 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
     return SM_SCHEDULE_SHAPE;
   }
   const uint32_t head = padded(SM_SCHEDULE_HEAD + entries);
-  const uint32_t streams = read_le(blob + AT_STREAMS, 2);
+  const uint32_t more = read_le(blob + AT_STREAMS, 2);
+  const uint32_t streams = version == VERSION ? more : 0U;
+  const uint32_t gait = version == VERSION_GAIT ? more : 0U;
   const uint32_t holds = read_le(blob + AT_HOLDS, 2);
   if (read_le(blob + AT_HEAD, 2) != head || count == 0U || row_bytes == 0U || count > size / row_bytes ||
-      streams > size / row_bytes || holds > 1U ||
+      streams > size / row_bytes || holds > 1U || gait >= count || (version == VERSION_GAIT && gait == 0U) ||
       size != padded(head + (count + holds + 2U * streams) * row_bytes + CRC_BYTES)) {
     return SM_SCHEDULE_SIZE;
   }
@@ -75,6 +79,7 @@ int sm_schedule_open(sm_schedule *s, const uint8_t *blob, size_t size, const sm_
   s->row_bytes = row_bytes;
   s->has_hold = holds != 0U;
   s->streams = (uint16_t)streams;
+  s->gait = (uint16_t)gait;
   return 0;
 }
 

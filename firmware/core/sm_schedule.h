@@ -1,7 +1,7 @@
 /* Schedule: reads a blob with the reference and the gains of every tick, in the formats of the generated code.
  *
  *   0  4  "SMS1"
- *   4  2  version, 1
+ *   4  2  version, 1; 2 for a robot that walks
  *   6  2  bytes before the first row
  *   8  8  digest of the model it was made for
  *  16  4  rows, one per tick
@@ -10,7 +10,8 @@
  *  23  1  word length in bits
  *  24  4  period in microseconds
  *  28  2  1 where a row that holds the start follows those of the ticks, else 0
- *  30  2  streamed set-points, n: 2n rows with the tangent of equilibria follow (sm_stream.h)
+ *  30  2  version 1: streamed set-points, n: 2n rows with the tangent of equilibria follow (sm_stream.h);
+ *         version 2: rows of a step of the plan, fewer than all: the others are for landings that are late (sm_gait.h)
  *  32  n  fraction bits of each entry, then zeros up to a multiple of 8
  *         rows, one after another, then the one that holds the start, then tangents; zeros
  *  -4  4  CRC-32 of all before; the size is a multiple of 8
@@ -45,6 +46,7 @@ typedef struct {
   uint32_t row_bytes;  /* bytes per row */
   bool has_hold;       /* a row that holds the start follows them */
   uint16_t streams;    /* streamed set-points, each with two rows behind all others */
+  uint16_t gait;       /* rows of a step of a robot that walks; 0 for all others */
 } sm_schedule;
 
 /* What the controller expects of a schedule. */

@@ -324,6 +324,11 @@ sm_state sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event event)
   case SM_EVENT_MOTOR_LATE:
     on_motor_late(s);
     break;
+  case SM_EVENT_NO_LANDING:
+    if (is_moving(s)) {
+      stop_gently(s, SM_REASON_NO_LANDING);
+    }
+    break;
   }
   return s->state;
 }

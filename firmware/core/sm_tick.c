@@ -15,7 +15,7 @@
 #define AGE_MAX_US 1000000U /* µs, ten times what the supervisor accepts: sums of ages stay far from wrapping */
 #define TRANSIT_FORGET 256U /* 1/256 per tick forgets the least transit time: 0.9 ms behind at 100 ppm */
 #define NIS_MAX (UINT32_C(1) << 24)   /* Q8; the sum over 16 channels fits 32 bits */
-#define CHANNELS ((1U << SM_NZ) - 1U) /* bits of all channels */
+#define CHANNELS ((1U << SM_NZ) - 1U) /* bits of all channels; contacts are above them, from SM_GAIT_BIT on */
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -84,7 +84,11 @@ static void apply_input(sm_tick_control *k) {
 }
 #else
 static void state_feedback(sm_loop *l) {
+#if SM_GAIT
+  sm_gait_copy_row(l);
+#else
   copy_row(l, l->control.tick, l->control.controller.row);
+#endif
   sm_stream_step(l, l->control.tick, &l->control.controller);
   sm_state_feedback(&l->control.controller);
 }
@@ -99,11 +103,11 @@ static void command_motors(sm_loop *l, int32_t late_us) {
   sm_tick_control *k = &l->control;
   const sm_motion motion = sm_supervisor_allowed(&l->supervisor).motion;
   const bool follow = motion == SM_MOTION_FOLLOW;
-  const bool holds_start = sm_numbers_has_forces() && motion == SM_MOTION_START;
+  const bool holds_start = sm_numbers_has_forces() && !SM_GAIT && motion == SM_MOTION_START;
   if (k->is_running || holds_start) {
     state_feedback(l);
   }
-  if (k->is_running && k->tick + 1U == l->selection.schedule.count) {
+  if (!SM_GAIT && k->is_running && k->tick + 1U == l->selection.schedule.count) {
     sm_loop_event(l, SM_EVENT_SCHEDULE_END);
   }
   const uint32_t before = k->limited;
@@ -146,7 +150,8 @@ static void update_filter(sm_loop *l, uint32_t valid, uint32_t age_us) {
 /* One tick, with a measurement that was age_us old when it arrived, transit_us of them in transit. */
 static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_us, uint32_t transit_us) {
   const uint32_t begin = port_micros();
-  update_filter(l, valid, age_us);
+  sm_gait_begin(l, valid >> SM_GAIT_BIT, l->timing.contact_age);
+  update_filter(l, valid & CHANNELS, age_us);
   sm_axes_apply_supervisor(l);
   sm_axes_step(l);
   const uint32_t wait_us = begin - arrived_us;
@@ -261,6 +266,7 @@ void sm_tick_start_run(sm_loop *l) {
   l->control.tick = 0;
   l->control.gated = 0;
   l->control.overflows_at_start = l->control.controller.overflows;
+  sm_gait_start(l);
 }
 
 /* Returns whether a measurement comes after its tick was run without it: it would give one tick too many. Its
@@ -320,7 +326,10 @@ void sm_tick_on_measurement(sm_loop *l, const sm_message *message, uint32_t arri
   l->control.sequence = m.sequence;
   const uint32_t valid = m.valid & CHANNELS;
   if (t->is_ticking && l->supervisor.state != SM_STATE_CALIBRATING) {
-    tick(l, valid, arrived_us, age, excess);
+#if SM_GAIT
+    t->contact_age = sm_numbers_from_wire(m.z[SM_NZ]);
+#endif
+    tick(l, m.valid, arrived_us, age, excess);
     predict_next_sample(t, now_us);
     return;
   }

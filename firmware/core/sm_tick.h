@@ -41,6 +41,7 @@ typedef struct {
   uint32_t missed;       /* ticks without a measurement since the last one */
   uint32_t transit_us;   /* µs, least of arrival minus stamp, of late; only where has_transit */
   uint32_t longest_us;   /* µs, longest tick since power was last switched on (sm_axes.c) */
+  sm_real contact_age;   /* of the contact in the last measurement, in the format of the model */
   bool is_ticking;       /* the filter runs: armed until idle or fault (sm_axes.c) */
   bool has_transit;      /* a measurement came since the clock was chosen (sm_host.c) */
 } sm_tick_timing;

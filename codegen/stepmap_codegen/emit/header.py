@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from stepmap_codegen.emit.c_text import groups, joined, scaled
 from stepmap_codegen.emit.output import Output
+from stepmap_codegen.lower import landing
 from stepmap_codegen.model.formats import Formats
-from stepmap_codegen.model.program import Block, Program, Role
+from stepmap_codegen.model.program import Block, BlockRole, Program, Role
 from stepmap_codegen.model.scalar import Scalar
 
 OPEN_C = ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
@@ -37,6 +38,7 @@ def emit_header(program: Program, formats: Formats | None, output: Output) -> st
             bits = ", ".join(str(formats.fields[i]) for i in program.of(group)) or "0"
             out.append(f"#define SM_{name.upper()}_BITS {{{bits}}} /* fraction bits */")
     out += _tables(program, formats, output)
+    out += _gait(program, formats, output)
     out += ["", *_struct(program, formats), "", *_prefixed(program), "", *OPEN_C, *_prototypes(program), *CLOSE_C]
     out += ["", "#endif", ""]
     return "\n".join(out)
@@ -73,6 +75,21 @@ def _tables(program: Program, formats: Formats | None, output: Output) -> list[s
         values = [scaled(formats, output.scalar, i, v) for i, v in zip(program.of(Role.COMMAND), ends, strict=True)]
         out.append(f"#define SM_U_{name} {{{joined(values)}}}")
     return out
+
+
+def _gait(program: Program, formats: Formats | None, output: Output) -> list[str]:
+    """Of a robot that walks: what the core writes into its modes."""
+    if not program.blocks_of(BlockRole.LANDING):
+        return []
+    modes, states = program.of(Role.MODE), program.of(Role.STATE)
+    at = {program.fields[i].name: (k, i) for k, i in enumerate(modes)}
+    contact = next(name for name in at if name.startswith("contact_"))
+    lines = [f"#define SM_GAIT_POSE {len(states) // 2} /* coordinates, the first of x and of a row */"]
+    for name, field in (("CONTACT", contact), ("AGE", landing.AGE), ("ROW", landing.ROW)):
+        lines.append(f"#define SM_GAIT_{name} {at[field][0]} /* place of {field} in mode */")
+    for name, field in (("CONTACT", contact), ("ROW", landing.ROW)):
+        lines.append(f"#define SM_GAIT_{name}_ONE {scaled(formats, output.scalar, at[field][1], 1.0)}")
+    return lines
 
 
 def _struct(program: Program, formats: Formats | None) -> list[str]:
@@ -117,4 +134,8 @@ def _outcome(block: Block) -> str:
     """What a block returns, for its comment."""
     if block.guard is None:
         return "."
-    return "; 1 if its guard holds, else 0." if block.chain else "; 1 if accepted, 0 if rejected by the gate."
+    return (
+        "; 1 if its guard holds, else 0."
+        if block.chain or block.role is BlockRole.LANDING
+        else "; 1 if accepted, 0 if rejected by the gate."
+    )

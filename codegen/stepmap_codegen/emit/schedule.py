@@ -22,9 +22,10 @@ from stepmap_codegen.stream.follower import raw_tangent
 from stepmap_codegen.stream.tangent import Tangent
 
 MAGIC = b"SMS1"
-VERSION = 1
+VERSION, WALKING = 1, 2
 HEAD = struct.Struct("<4sHH8sIHBBIHH")
-"""Magic, version, header bytes, model, rows, entries, scalar, word, period, rows that hold the start, streams."""
+"""Magic, version, header bytes, model, rows, entries, scalar, word, period, rows that hold the start, streams
+or, of a robot that walks, rows of a step."""
 FILES = ("schedule.bin", "schedule.h", "schedule.c")
 SCALARS = {Scalar.FIXED32: (0, "<i4"), Scalar.FLOAT32: (1, "<f4"), Scalar.FLOAT64: (2, "<f8")}
 
@@ -41,6 +42,7 @@ class Schedule:
     rows: Array  # (rows, entries): integers for fixed point
     hold: Array | None = None  # (entries): the row from arming to run, where forces hold the start
     tangent: Array | None = None  # (2 n, entries): how references follow n streamed set-points
+    gait: int = 0  # rows of a step of a robot that walks, fewer than there are
 
     def values(self) -> Array:
         """Rows of the ticks in SI units."""
@@ -70,11 +72,12 @@ class Schedule:
         count, entries = self.rows.shape
         formats = np.array(self.fractions, dtype=np.int8).tobytes()
         size = _padded(HEAD.size + len(formats))
-        named = (MAGIC, VERSION, size, bytes.fromhex(self.model))
-        head = HEAD.pack(*named, count, entries, code, self.word, self.period_us, self.holds, self.streams)
+        named = (MAGIC, WALKING if self.gait else VERSION, size, bytes.fromhex(self.model))
+        more = (self.holds, self.gait or self.streams)
+        head = HEAD.pack(*named, count, entries, code, self.word, self.period_us, *more)
         body = (head + formats).ljust(size, b"\0") + self.rows.astype(kind).tobytes()
-        for more in (self.hold, self.tangent):
-            body += b"" if more is None else more.astype(kind).tobytes()
+        for rows in (self.hold, self.tangent):
+            body += b"" if rows is None else rows.astype(kind).tobytes()
         body = body.ljust(_padded(len(body) + 4) - 4, b"\0")
         return body + struct.pack("<I", zlib.crc32(body))
 
@@ -85,9 +88,10 @@ def unpack(blob: bytes) -> Schedule:
         raise ShapeError("this is no schedule: it does not begin with 'SMS1'")
     if len(blob) < HEAD.size + 4:
         raise ShapeError(f"the schedule is damaged: {len(blob)} bytes, and its head alone has {HEAD.size}")
-    _, version, size, model, count, entries, code, word, period, holds, streams = HEAD.unpack_from(blob)
-    if version != VERSION:
+    _, version, size, model, count, entries, code, word, period, holds, more = HEAD.unpack_from(blob)
+    if version not in (VERSION, WALKING):
         raise ShapeError(f"the schedule has version {version}, this program reads {VERSION}; generate it again")
+    streams, gait = (more, 0) if version == VERSION else (0, more)
     scalar = next((scalar for scalar, (number, _) in SCALARS.items() if number == code), None)
     if scalar is None:
         raise ShapeError(f"the schedule has scalars of an unknown kind, {code}")
@@ -96,6 +100,8 @@ def unpack(blob: bytes) -> Schedule:
     data = total * entries * kind.itemsize
     if not count * entries:
         raise ShapeError(f"the schedule is empty: {count} rows of {entries} entries")
+    if version == WALKING and not 0 < gait < count:
+        raise ShapeError(f"the schedule is damaged: {gait} of its {count} rows are a step")
     if holds > 1 or size != _padded(HEAD.size + entries) or len(blob) != _padded(size + data + 4):
         raise ShapeError(f"the schedule is damaged: {len(blob)} bytes do not hold {count} rows of {entries}")
     if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
@@ -104,7 +110,7 @@ def unpack(blob: bytes) -> Schedule:
     rows = np.frombuffer(blob, kind, total * entries, size).reshape(total, entries)
     wide = rows.astype(np.int64) if scalar is Scalar.FIXED32 else rows
     hold, tangent = wide[count] if holds else None, wide[count + holds :] if streams else None
-    return Schedule(model.hex(), scalar, word, period, fractions, wide[:count], hold, tangent)
+    return Schedule(model.hex(), scalar, word, period, fractions, wide[:count], hold, tangent, gait)
 
 
 def same(one: Schedule, other: Schedule) -> bool:
@@ -113,7 +119,8 @@ def same(one: Schedule, other: Schedule) -> bool:
     The unit of floating point is 2⁻²² of an entry's largest value.
     """
     kinds = [
-        (s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape, s.holds, s.streams) for s in (one, other)
+        (s.model, s.scalar, s.word, s.period_us, s.fractions, s.rows.shape, s.holds, s.streams, s.gait)
+        for s in (one, other)
     ]
     if kinds[0] != kinds[1]:
         return False

@@ -102,6 +102,7 @@ def _start(program: Program, formats: Formats | None, output: Output) -> str:
 
 def _update(program: Program) -> str:
     out = ["uint32_t sm_update(sm_controller *c, uint32_t valid) {", "  uint32_t accepted = 0;"]
+    out += [f"  (void)sm_{program.blocks[i].name}(c);" for i in program.blocks_of(BlockRole.LANDING)]
     for block in (program.blocks[i] for i in program.blocks_of(BlockRole.SLACK_TEST)):
         mask = f"{sum(1 << channel for channel in block.needs)}U"
         cast = "" if block.guard is None else "(void)"

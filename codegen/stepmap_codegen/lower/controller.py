@@ -49,7 +49,7 @@ def filter_lowering(name: str) -> LowerFilter:
 class _Lowering:
     def __init__(self, plant: Plant) -> None:
         self.plant, self.step = plant, plant.step
-        self.model = Model(plant.step, plant.settings.newton)
+        self.model = Model(plant.step, plant.settings.newton, plant.gait)
         self.filter = filter_lowering(plant.settings.filter)(self.model, plant.noise, plant.settings.gate)
         gaps = self.model.gaps
         modes = [] if gaps is None else list(zip(gaps.fields, gaps.modes, strict=True))
@@ -67,7 +67,14 @@ class _Lowering:
                 f"filter {self.plant.settings.filter!r}: health needs an innovation and its variance per channel"
             )
         tests = self.filter.slack_tests
-        sketches = [*tests, *self.filter.updates, *self._projection(), self._state_feedback(), *self._predict()]
+        sketches = [
+            *self._landing(),
+            *tests,
+            *self.filter.updates,
+            *self._projection(),
+            self._state_feedback(),
+            *self._predict(),
+        ]
         blocks = tuple(sketch.block(where) for sketch in sketches)
         return Program(self.model.system.name, self.step.dt, tuple(fields), blocks)
 
@@ -86,6 +93,7 @@ class _Lowering:
         if m.gaps is not None:
             for f, name in zip(m.gaps.fields, m.gaps.names, strict=True):
                 out.append(Field(f, Role.MODE, "", 0.0, 1.0, label=f"{name}: 1 where it is taut, else 0", start=1.0))
+        out += [] if m.landing is None else m.landing.fields
         channels = m.system.sensor_channels
         for name, unit in channels:
             out.append(Field(f"z_{identifier(name)}", Role.MEASUREMENT, unit, label=name))
@@ -113,6 +121,16 @@ class _Lowering:
         return next((k for k in range(self.model.nz) if ca.is_equal(h[k], x)), -1)
 
     # blocks -----------------------------------------------------------------------------------------------------
+
+    def _landing(self) -> list[Sketch]:
+        m = self.model
+        if m.landing is None:
+            return []
+        if not self.filter.landed:
+            raise ModelError(
+                f"filter {self.plant.settings.filter!r}: no code can be generated for a gait; choose 'ekf'"
+            )
+        return [m.landing.sketch(self.state, m.x_fields, self.filter.landed)]
 
     def _projection(self) -> list[Sketch]:
         """Newton's step onto the constraints, by the least change of q; nothing where there are none."""

@@ -44,17 +44,19 @@ class _Ekf:
             tuple((f"e_{channel}", f"s_{channel}") for channel in m.channels),
             () if m.gaps is None else tuple(self._spread(branch.A) for branch in m.gaps.branches),
             tuple(sketch for test in tests for sketch in test.sketches(self.P, memory, places)),
+            () if m.landing is None else self._spread(m.landing.slope, self.noise.start),
         )
 
-    def _spread(self, A: ca.SX) -> list[tuple[str, ca.SX]]:
-        """The covariance after a step."""
-        after = A @ self.P @ A.T + ca.sparsify(ca.SX(self.noise.process))
+    def _spread(self, A: ca.SX, added: Array | None = None) -> list[tuple[str, ca.SX]]:
+        """The covariance after a step, or after something else that adds another noise."""
+        after = A @ self.P @ A.T + ca.sparsify(ca.SX(self.noise.process if added is None else added))
         return list(zip(self.P_fields, self._lower(after), strict=True))
 
     def _covariance_pattern(self) -> Array:
         """Entries of P that can ever be nonzero: a fixed point over prediction and updates."""
         gaps = self.model.gaps
         maps = [self.model.map.A] if gaps is None else [branch.A for branch in gaps.branches]
+        maps += [] if self.model.landing is None else [self.model.landing.slope]
         A: Array = np.any([np.array(ca.DM(one.sparsity(), 1.0)) != 0 for one in maps], axis=0)
         H = np.array(ca.DM(self.model.H.sparsity(), 1.0)) != 0
         fixed = (self.noise.start != 0) | (self.noise.process != 0)

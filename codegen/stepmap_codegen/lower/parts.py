@@ -14,7 +14,8 @@ from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.sensing import sensing
 from stepmap_codegen.lower.blocks import Named, Sketch, identifier
 from stepmap_codegen.lower.gaps import lower_gaps
-from stepmap_codegen.lower.plant import Noise
+from stepmap_codegen.lower.landing import Landing
+from stepmap_codegen.lower.plant import Gait, Noise
 from stepmap_codegen.lower.step import LoweredStep, lower_step
 from stepmap_codegen.lower.step_graph import solve_static
 from stepmap_codegen.model.program import Field
@@ -37,16 +38,18 @@ class FilterParts:
     health: tuple[tuple[str, str], ...]
     branches: tuple[Named, ...] = ()  # of a map with gaps: ``predicted`` of each of its branches
     slack_tests: tuple[Sketch, ...] = ()  # of a map with gaps: run before the updates, and may open gaps
+    landed: Named = ()  # of a robot that walks: these fields after a landing
 
 
 class Model:
     """A step map and its sensors as expressions: what filter, projection, law and prediction are made of."""
 
-    def __init__(self, step: MechanicalStep, newton: int) -> None:
+    def __init__(self, step: MechanicalStep, newton: int, gait: Gait | None = None) -> None:
         self.step, self.system = step, step.system
         self.map: LoweredStep = lower_step(step, newton)
         self.x, self.u, self.layout = self.map.x, self.map.u, step.layout
         self.gaps = lower_gaps(step, newton, self.x, self.u)  # ``map`` is the step with all of them closed
+        self.landing = None if gait is None else Landing(gait, self.x, step.dt)
         self.nx, self.ndx, self.nu, self.nz = step.nx, step.ndx, step.nu, len(self.system.sensor_channels)
         self.h, self.H = self._sensors()
 

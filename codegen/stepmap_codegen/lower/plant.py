@@ -9,6 +9,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.estimate import registry
 from stepmap.steps.variational import VariationalStep
+from stepmap.walking.standing import Touchdown
 from stepmap_codegen.stream.settings import Stream
 
 
@@ -31,6 +32,16 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Gait:
+    """What a program that walks knows of landings."""
+
+    touchdown: Touchdown
+    contact: str  # that comes down
+    steps: int  # rows of the plan; those beyond them are for landings that are late
+    beyond: int
+
+
+@dataclass(frozen=True)
 class Plant:
     """What the program is made for."""
 
@@ -39,6 +50,7 @@ class Plant:
     gains: Array  # (N, nu, ndx): only their zeros matter here
     settings: Settings
     stream: Stream | None = None  # set-points that come while it runs
+    gait: Gait | None = None  # of a robot that walks: ``step`` is the map while it stands on one foot
 
 
 def stored_noise(plant: Plant) -> Array:

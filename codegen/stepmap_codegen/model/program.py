@@ -28,7 +28,7 @@ class Role(Enum):
 
     STATE = "estimate"
     COVARIANCE = "covariance"
-    MODE = "mode"  # of gaps: whether they are closed, and what tests for it remember
+    MODE = "mode"  # of gaps: whether they are closed, and what tests for it remember; of a gait: where it is
     MEASUREMENT = "measurement"
     COMMAND = "command"
     SCHEDULE = "schedule"
@@ -94,6 +94,7 @@ class Store:
 class BlockRole(Enum):
     """What a block does in a tick."""
 
+    LANDING = "landing"  # first, where a foot has come down: renames the estimate
     SLACK_TEST = "slack_test"  # before the updates: whether a gap that is taken for closed has opened
     UPDATE = "update"  # filter update with one measurement channel
     PROJECTION = "projection"  # moves the estimate onto the constraints
@@ -104,6 +105,7 @@ class BlockRole(Enum):
     def words(self) -> str:
         """For people who have not seen the code."""
         return {
+            "landing": "the landing",
             "slack_test": "the test for slack",
             "update": "the filter's update",
             "projection": "the constraint projection",

@@ -70,7 +70,12 @@ def simulate_seeds(
     """
     laws = [replace(plant, gains=gains) for gains in (*(plant.gains for _ in seeds), *tuned)]
     schedules = np.array([_rows(program, law, trajectory)[: ensemble.ticks] for law in laws])
-    runs = _ClosedLoops(program, plant, trajectory.x[0], ensemble, [*seeds, *(seeds[0] for _ in tuned)])
+    if plant.gait is not None:
+        from stepmap_codegen.precision.walks import walked  # whose loops are made of these
+
+        schedules = np.array([schedule_rows(program, law, trajectory) for law in laws])
+        return walked(program, plant, schedules, ensemble, [*seeds, *(seeds[0] for _ in tuned)])
+    runs = ClosedLoops(program, plant, trajectory.x[0], ensemble, [*seeds, *(seeds[0] for _ in tuned)])
     for tick, rows in enumerate(schedules.swapaxes(0, 1)):
         snapshot = tick % max(schedules.shape[1] // SNAPSHOTS, 1) == 0
         try:
@@ -91,7 +96,7 @@ def _rows(program: Program, plant: Plant, trajectory: Trajectory) -> Array:
     return np.vstack([schedule_rows(program, plant, trajectory)[:-1], streamed_rows(program, plant, trajectory)])
 
 
-class _ClosedLoops:
+class ClosedLoops:
     """Closed-loop runs of several seeds side by side; every seed draws in the order of a simulation of its own."""
 
     def __init__(self, program: Program, plant: Plant, x: Array, ensemble: Ensemble, seeds: Sequence[int]) -> None:

@@ -94,6 +94,9 @@ def require_limits(plant: Plant, trajectory: Trajectory) -> None:
     """Raises RangeError where a coordinate or an input has no limits, or the trajectory leaves them."""
     _require_closed(plant, trajectory)
     step = plant.step
+    if plant.gait is not None:  # rows beyond the plan go through the ground, and may go beyond limits
+        k = plant.gait.steps
+        trajectory = Trajectory(trajectory.t[: k + 1], trajectory.x[: k + 1], trajectory.u[:k])
     system = step.system
     values = np.concatenate([step.layout.pose(trajectory.x[:-1]), trajectory.u[:, : len(system.inputs)]], axis=1)
     last = step.layout.pose(trajectory.x[-1:])

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepmap_codegen import boards
+from stepmap_codegen import Role, boards
 from stepmap_hil.bench.operator import Operator
 from stepmap_hil.bench.setup import Opened, Setup, watching
 from stepmap_hil.bench.simulated import Bench
@@ -18,6 +18,7 @@ from stepmap_hil.faults.injector import Injector
 from stepmap_hil.faults.port import FaultyPort
 from stepmap_hil.faults.spec import FaultVerdict
 from stepmap_hil.plant.mechanism import Plant
+from stepmap_hil.plant.walking import plant_of
 from stepmap_hil.runs.diagnosis import diagnose
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Run, Watch
@@ -103,7 +104,9 @@ def open_loop(setup: Setup, report: ReportProgress) -> Run:
 def _run(
     setup: Setup, recorder: Recorder | None, report: ReportProgress, watch: Watch | None, listener: RunListener
 ) -> Run:
-    plant = Plant(setup.job, setup.controller.axes, setup.settings.plant, setup.controller.encoders)
+    controller = setup.controller
+    start = controller.output.start[controller.program.of(Role.STATE)]
+    plant = plant_of(setup.job, controller.axes, start, setup.settings.plant, controller.encoders, setup.settings.steps)
     if setup.port is None:
         require_uploads(setup, takes=boards.find(setup.firmware.board).bank_bytes > 0)
     with watching(setup) as sensor, setup.board() as board:

@@ -12,10 +12,9 @@ from stepmap_hil.firmware.instruction_count import instructions
 
 def facts(setup: Setup, scratch: Path) -> dict[str, Any]:
     """Entries of the summary about the firmware, and about how it was run."""
-    return {
-        **early_facts(setup),
-        "instructions_per_tick": instructions(setup.controller, setup.firmware.board, scratch),
-    }
+    board, walks = setup.firmware.board, setup.controller.plant.gait is not None
+    landing = {"instructions_of_landing": instructions(setup.controller, board, scratch, landing=True)} if walks else {}
+    return {**early_facts(setup), "instructions_per_tick": instructions(setup.controller, board, scratch), **landing}
 
 
 def early_facts(setup: Setup) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def early_facts(setup: Setup) -> dict[str, Any]:
         "seed": setup.seed,
         "sensor": setup.sensor_name,
         "angles": setup.settings.angles,
-        "planned_ticks": setup.planned,
+        "planned_ticks": setup.planned if setup.controller.plant.gait is None else None,  # steps end that run
         "plan_verdict": setup.verdict,
         "plant_differences": setup.settings.plant.differences([c.unit for c in setup.job.system.kinematic]),
         "flashed_bytes": None if setup.flashed is None else setup.flashed.size,

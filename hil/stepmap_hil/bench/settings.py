@@ -16,6 +16,7 @@ from stepmap_hil.plant.motors import MotorErrors
 from stepmap_hil.sensors import base as sensors
 
 SIZE = 1e3  # m or rad; what is larger is a slip of the pen
+MOST_STEPS = 4000  # a board counts to 4095
 LARGEST = 1e6  # of arguments of a system, such as a stiffness
 
 
@@ -28,6 +29,7 @@ class BenchSettings:
     jitter: float = 0.0  # s, how late frames come; in lock-step
     latency: float | None = None  # s, how late they always come; None: as the board believes
     plant: PlantErrors = field(default_factory=PlantErrors)
+    steps: int = 50  # that a robot which walks is to make
     angles: str = "rad"  # how report and live page show them
 
 
@@ -39,7 +41,7 @@ def read_settings(file: Path) -> BenchSettings:
 def settings_in(root: Table) -> BenchSettings:
     """The table [bench] of a job's outermost table; raises JobError with the line of what is wrong."""
     table = root.table("bench").renamed({"substeps": "io_cycles"})
-    table.only(("sensor", "io_cycles", "jitter", "latency", "plant", "angles"))
+    table.only(("sensor", "io_cycles", "jitter", "latency", "plant", "steps", "angles"))
     usual = BenchSettings()
     io_cycles = table.whole("io_cycles", usual.io_cycles)
     if not 1 <= io_cycles <= 100:
@@ -48,7 +50,10 @@ def settings_in(root: Table) -> BenchSettings:
     sensor = table.choice("sensor", sensors.names(), usual.sensor)
     latency = _within(table, "latency", 0.0, 0.0, 1.0, "s") if "latency" in table else None
     plant, angles = _plant(table.table("plant"), root.table("system")), table.choice("angles", ANGLES, usual.angles)
-    return BenchSettings(sensor, io_cycles, jitter, latency, plant, angles)
+    steps = table.whole("steps", usual.steps)
+    if not 1 <= steps <= MOST_STEPS:
+        raise table.error(f"must be 1 to {MOST_STEPS} steps of a robot that walks, got {steps}", "steps")
+    return BenchSettings(sensor, io_cycles, jitter, latency, plant, steps, angles)
 
 
 def _plant(table: Table, system: Table) -> PlantErrors:

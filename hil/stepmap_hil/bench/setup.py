@@ -105,6 +105,9 @@ class Setup:
         """Ticks of a run that is not ended early."""
         if self.ticks is not None:
             return self.ticks
+        gait = self.controller.plant.gait
+        if gait is not None:  # that the plant ends where it has made its steps
+            return self.settings.steps * (gait.steps + gait.beyond)
         more = 0.0 if self.reference is None else self.reference.seconds / self.controller.program.period
         return len(self.controller.schedule.rows) - 1 + ceil(more - 1e-9)
 

@@ -127,10 +127,14 @@ class Bench(RunSequencer):
         self.session.last_heartbeat()
         self._heartbeat = None
         self.event("running")
+        self.plant.release()
         over, end = None, np.inf
         for _ in range(ticks):
             self.tick(running=True)
             watched = watch is None or self.last is None or watch(self.last)
+            if self.plant.finished:
+                self.run.ended = self.plant.fell
+                break
             if not watched or self.listener.stop_requested():
                 self.run.ended = STOPPED
                 break
@@ -210,6 +214,7 @@ class Bench(RunSequencer):
             self._miss(running)
         elif not self.sensor_error:
             self.reader.start(self.plant, sample)
+            self.plant.told()
         if running and self.started is not None:
             self.streaming.send(self.time - self.started)
             self._path.append((self.time, sample.coordinates[len(self.plant.system.dynamic) :]))
@@ -227,6 +232,8 @@ class Bench(RunSequencer):
             self._receive(running)
         for event in self.plant.take_events():
             self.log.gap(event)
+        for step in self.plant.walked[len(self.run.walked) :]:
+            self.log.step(step)
         ticked = len(self.run.rows) > before
         self.silent_ticks = 0 if ticked else self.silent_ticks + 1
         return self.last if ticked else None

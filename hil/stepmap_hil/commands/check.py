@@ -120,7 +120,7 @@ class _Checks:
 
 
 def _job(loaded: list[Job], file: Path) -> str:
-    loaded.append(jobs.load(file))
+    loaded.append(jobs.for_board(jobs.load(file)))
     return f"{loaded[0].kind}, {loaded[0].steps} steps of {loaded[0].dt:.4g} s"
 
 

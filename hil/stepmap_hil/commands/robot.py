@@ -43,7 +43,7 @@ def robot(
     from stepmap_hil.bench.emulated_robot import EmulatedRobot
 
     with working("reading the job"):
-        job = jobs.load(file)
+        job = jobs.for_board(jobs.load(file))
         settings = settings_in(job.root)
         generation.require_board(job, NATIVE.name)
         generation.require(job, generation.choices_in(job.root))

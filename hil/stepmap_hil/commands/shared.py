@@ -25,7 +25,7 @@ from stepmap_hil.wire.link import Link
 def generated_code(file: Path, out: Path, board: str | None = None) -> tuple[Job, Stage]:
     """The job and its generated code, which is made now where it is not there."""
     with working("reading the job"):
-        job = jobs.load(file)
+        job = jobs.for_board(jobs.load(file))
         generation.require_board(job, board)
         choices = generation.choices_in(job.root)
         solved = optimum.stage(job, out)

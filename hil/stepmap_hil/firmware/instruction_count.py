@@ -9,15 +9,18 @@ from stepmap_codegen.toolchain import build, run
 from stepmap_hil.firmware.build import checkout
 
 
-def instructions(controller: Controller, board: str, folder: Path) -> int | None:
-    """Instructions of a tick on the board's processor, counted by QEMU; None for a board without a chip."""
+def instructions(controller: Controller, board: str, folder: Path, *, landing: bool = False) -> int | None:
+    """Instructions of a tick on the board's processor, counted by QEMU; None for a board without a chip.
+
+    ``landing``: a tick in which the foot of a robot that walks has come down.
+    """
     chip = boards.find(board).bare_chip
     if chip is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in controller.files().items():
         (folder / name).write_bytes(content)
-    (folder / "count.c").write_text(COUNT, encoding="utf-8")
+    (folder / "count.c").write_text(f"#define LANDING {int(landing)}\n{COUNT}", encoding="utf-8")
     core = checkout() / "firmware" / "core"
     sources = [
         folder / "count.c",
@@ -45,6 +48,9 @@ int app(void) {
   }
   const uint8_t *image = (const uint8_t *)sm_schedule_image; /* its first row */
   memcpy(c.row, image + (image[6] | image[7] << 8), sizeof c.row);
+#if LANDING
+  c.mode[SM_GAIT_CONTACT] = SM_GAIT_CONTACT_ONE;
+#endif
   count_begin();
   (void)sm_update(&c, (1U << SM_NZ) - 1U);
   sm_state_feedback(&c);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,18 @@ class PlantErrors:
                 f"{backlash} of backlash"
             )
         return texts
+
+
+class WalkedStep(NamedTuple):
+    """A step that a robot has made, judged: a fall is not the only failure."""
+
+    time: float  # s, of the plant, when the foot came down
+    length: float  # s, since the foot before
+    normal: float  # N, the least the ground has pushed with, from when the board knew of the foot before
+    cone: float  # largest |tangent|/normal force since then, and in the impact at the end
+    unknown_normal: float  # N, the same from the foot before to when the board knew of it: efforts are old ones
+    unknown_cone: float
+    low: float  # m, least height of the swing foot before the middle of the step
 
 
 class Plant:
@@ -97,6 +109,25 @@ class Plant:
         if key not in self._steps:
             self._steps[key] = sm.discretize(self.system, key)
         return self._steps[key]
+
+    @property
+    def contact(self) -> tuple[int, float]:
+        """Bits of feet that have come down since the board was told, and how long ago [s]; of robots that walk."""
+        return 0, 0.0
+
+    fell = ""  # why a robot that walks has fallen
+    walked: Sequence[WalkedStep] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether a robot that walks has made its steps, or has fallen."""
+        return False
+
+    def told(self) -> None:
+        """The board has been told of them."""
+
+    def release(self) -> None:
+        """Whoever holds the robot lets it go."""
 
     @property
     def coordinates(self) -> Array:

@@ -65,6 +65,7 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("ended", summary["ended"]),
         *(("likely cause" if not k else "", f"{k + 1}. {text}") for k, text in enumerate(summary["suspects"])),
         *(("the plan" if not k else "", text) for k, text in enumerate(doubts(summary))),
+        *_walk(summary),
         *_tracking(summary),
         *_set_points(summary),
         *_open_loop(summary),
@@ -89,8 +90,46 @@ def table(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     if summary["flash_bytes"]:
         size = f"{summary['flash_bytes']} bytes of flash, {summary['ram_bytes']} of RAM"
         count = summary["instructions_per_tick"]
-        rows.append(("firmware", size + (f", {count} instructions per tick" if count else "")))
+        landing = summary.get("instructions_of_landing")
+        more = f", {landing} in one with a landing" if landing else ""
+        rows.append(("firmware", size + (f", {count} instructions per tick{more}" if count else "")))
     return rows
+
+
+def _walk(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Steps of a robot that walks, and what its worst one asked of the ground."""
+    found = summary.get("walk")
+    if not found:
+        return []
+    rows = [("steps", str(found["steps"]))]
+    if found["steps"]:
+        lengths = [step["length"] for step in found["each"]]
+        rows = [("steps", f"{found['steps']}, of {min(lengths):.3f} to {max(lengths):.3f} s")]
+        known = f"{found['normal']:.3g} N or more, within a cone of {found['cone']:.2f}"
+        rows.append(("the ground", f"pushes with {known}, once the board knows of a landing"))
+        before = f"{found['unknown_normal']:.3g} N or more, cone {found['unknown_cone']:.3g}"
+        rows.append(("", f"before that, under the efforts of the step before: {before}"))
+        rows.append(("", f"the swing foot stays {1e3 * found['low']:.2g} mm above it before mid-step"))
+    return rows
+
+
+def steps(summary: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Headings and rows of a table of all steps of a robot that walks; no rows of all others."""
+    found = summary.get("walk") or {"each": []}
+    headings = ["step", "time", "least normal force", "cone", "before the board knew", "cone", "lowest foot"]
+    rows: list[tuple[str, ...]] = [
+        (
+            str(k + 1),
+            f"{one['length']:.3f} s",
+            f"{one['normal']:.1f} N",
+            f"{one['cone']:.2f}",
+            f"{one['unknown_normal']:.1f} N",
+            f"{one['unknown_cone']:.2f}",
+            f"{1e3 * one['low']:.1f} mm",
+        )
+        for k, one in enumerate(found["each"])
+    ]
+    return headings, rows
 
 
 def _set_points(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -96,8 +96,10 @@ def _raw_commands(controller: Controller, rows: Sequence[Row], z: Array, planned
     nx = step.nx
     gains = controller.plant.gains
     out = []
+    codec = SignalCodec.parse(controller.description())
     for k, row in enumerate(rows):
-        at = min(row.tick, len(values) - 1)
+        chosen = codec.row_of(row.modes)
+        at = min(row.tick if chosen is None else chosen, len(values) - 1)
         pushing = values[max(at - 1, 0), nx : nx + len(step.system.inputs)]  # forces of the step that ended here
         x_ref, u_ref = planned[k, :nx], planned[k, nx:]
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -123,11 +124,30 @@ def summarize(
         "faults": _board_faults(run),
         "injected_faults": sum(not result.seen.startswith(NEVER) for result in run.results),
         "fault_results": [result.document() for result in run.results],
+        **({} if controller.plant.gait is None else {"walk": walk(run)}),
         **({"gap_events": gap_events(run)} if controller.plant.step.system.gap_names else {}),
         "bit_exact_with_host": bit_exact(controller, run),
         "digest": run.digest(),
     }
     return {**made, **{name: value for name, value in more.items() if name not in made}}  # what was computed stays
+
+
+def walk(run: Run) -> dict[str, Any]:
+    """The steps of a robot that walks, each judged, and the worst of them; a fall is not the only failure."""
+    made = run.walked
+    worst: dict[str, float | None] = dict.fromkeys(("normal", "cone", "unknown_normal", "unknown_cone", "low"))
+    if made:
+        worst = {name: WORST[name](getattr(step, name) for step in made) for name in worst}
+    return {"steps": len(made), **worst, "each": [step._asdict() for step in made]}
+
+
+WORST: dict[str, Callable[[Iterable[float]], float]] = {
+    "normal": min,
+    "cone": max,
+    "unknown_normal": min,
+    "unknown_cone": max,
+    "low": min,
+}
 
 
 def gap_events(run: Run) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from stepmap_codegen import Controller
 from stepmap_codegen.model.scalar import Scalar
 from stepmap_codegen.stream.follower import decoded
 from stepmap_codegen.stream.tangent import Tangent
+from stepmap_hil.wire.raw_values import SignalCodec
 
 if TYPE_CHECKING:
     from stepmap_hil.runs.log import Row
@@ -45,7 +46,10 @@ def end_tangent(controller: Controller) -> Tangent | None:
 def references(controller: Controller, rows: Sequence[Row], followed: Mapping[int, Followed]) -> Array:
     """[x_ref, u_ref] of the ticks of a run: of the schedule, and after its end of the set-points that were followed."""
     step, values, at = controller.plant.step, controller.schedule.values(), end_tangent(controller)
-    made = np.array([values[min(row.tick, len(values) - 1), : step.nx + step.nu] for row in rows])
+    codec = SignalCodec.parse(controller.description())
+    chosen = [codec.row_of(row.modes) for row in rows]  # by robots that walk; all others count ticks
+    at_row = [row.tick if k is None else k for row, k in zip(rows, chosen, strict=True)]
+    made = np.array([values[min(k, len(values) - 1), : step.nx + step.nu] for k in at_row])
     for k, row in enumerate(rows):
         told = followed.get(row.tick)
         if at is not None and told is not None and row.tick >= len(values) - 1:

@@ -15,6 +15,7 @@ from stepmap.jobs import Job
 from stepmap.steps.protocol import Event
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import FaultVerdict
+from stepmap_hil.plant.mechanism import WalkedStep
 from stepmap_hil.runs.followed import Followed, references
 from stepmap_hil.runs.foxglove import SceneWriter
 from stepmap_hil.runs.listener import RunListener
@@ -77,6 +78,7 @@ class Run:
     rows: list[Row] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
     gaps: list[Event] = field(default_factory=list)  # of the plant: opened and closed
+    walked: list[WalkedStep] = field(default_factory=list)  # of a robot that walks
     results: list[FaultVerdict] = field(default_factory=list)
     misses: int = 0
     ended: str = ""
@@ -107,6 +109,8 @@ class Run:
             total.update(json.dumps(asdict(told)).encode())
         for event in self.gaps:
             total.update(json.dumps(event).encode())
+        for step in self.walked:
+            total.update(json.dumps(step).encode())
         rest = [self.events, [result.document() for result in self.results], self.ended]
         total.update(json.dumps(rest).encode())
         return total.hexdigest()
@@ -221,6 +225,12 @@ class RunLog:
         self.event(event.time, f"{event.name} {'opens' if event.kind == 'release' else f'closes{lost}'}")
         if self.recorder is not None:
             self.recorder.write("/gap", event.time, **event._asdict())
+
+    def step(self, step: WalkedStep) -> None:
+        """Logs a step that the robot has made."""
+        self.run.walked.append(step)
+        if self.recorder is not None:
+            self.recorder.write("/step", step.time, **step._asdict())
 
     def sent(self, time: float, sent: Sent) -> None:
         """Records a message to the board, so that it can be sent again (``stepmap replay``)."""

@@ -90,6 +90,7 @@ def _recorded_run(recording: Recording, path: Path, code: bytes | None) -> Recor
     closed.board_id = recorded.board_id(recording.about.get("board", {}).get("id", ""))
     closed.events = [recorded.event(entry) for entry in recording.of("/event")]
     closed.gaps = [recorded.gap(entry, job.system.gap_names) for entry in recording.of("/gap")]
+    closed.walked = [recorded.walked(entry) for entry in recording.of("/step")]
     end = recording.about.get("end")
     closed.ended = (
         recorded.reason(recording.about.get("aborted", {}).get("why", "the recording ends here"))
@@ -124,7 +125,7 @@ def _designed(
     root = parse_text(content["job.toml"], "job.toml", _files(content))
     if code is not None:
         root = _with_system(root, code)
-    job = jobs.parse(root, name)
+    job = jobs.for_board(jobs.parse(root, name))
     choices = generation.choices_in(root)
     packed = read_arrays(content["solution.npz"], ARRAYS)
     trajectory = _trajectory(job, packed)

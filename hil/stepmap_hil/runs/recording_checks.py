@@ -18,11 +18,13 @@ from stepmap.steps.protocol import Event
 from stepmap.text import printable
 from stepmap_codegen import boards
 from stepmap_hil.faults.spec import FaultVerdict
+from stepmap_hil.plant.mechanism import WalkedStep
 from stepmap_hil.rig.file import PLANTS
 from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.log import MODES, MOST_SEED, Row, Stop
 from stepmap_hil.runs.mcap import NAME, Entry
 from stepmap_hil.runs.stage_times import StageTime
+from stepmap_hil.sensors.measurement import CONTACT_BIT
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.raw_values import SignalCodec
 from stepmap_hil.wire.session import Sent
@@ -99,7 +101,7 @@ def rows(entries: Sequence[Entry], codec: SignalCodec, coordinates: int) -> list
     nz, nx, nu = (len(codec.fields.get(role, ())) for role in ("measurement", "estimate", "command"))
     counts = {
         "z": (nz,),
-        "words": (0, nz),
+        "words": (0, nz + (codec.contact_age is not None)),
         "estimate": (nx,),
         "command": (nu,),
         "truth": (nz,),
@@ -193,11 +195,21 @@ def sent(entry: Entry, codec: SignalCodec) -> dict[str, Any]:
         "text": _text(given["text"], "a command"),
         "sequence": _whole(given["sequence"], "sequence", *COUNT),
         "words": _words(list(given["words"]), "what was sent"),
-        "valid": _whole(given["valid"], "valid", 0, 2 ** len(codec.fields.get("measurement", ()))),
+        "valid": _whole(given["valid"], "valid", 0, 2 ** _bits(codec)),
     }
     if made["kind"] == "command" and made["text"] not in _commands():
         raise DamagedError(f"no command is called {_shown(made['text'])}")
     return made
+
+
+def _bits(codec: SignalCodec) -> int:
+    """Of a measurement's valid bits: channels, and a contact of a robot that walks."""
+    return len(codec.fields.get("measurement", ())) if codec.contact_age is None else CONTACT_BIT + 1
+
+
+def walked(entry: Entry) -> WalkedStep:
+    """A step of a robot that walks."""
+    return WalkedStep(**{name: _number(entry.content[name], name) for name in WalkedStep._fields})
 
 
 def followed(entry: Entry, codec: SignalCodec) -> Followed:

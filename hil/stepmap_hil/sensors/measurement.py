@@ -10,6 +10,8 @@ from stepmap.arrays import Array
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.wire.raw_values import SignalCodec
 
+CONTACT_BIT = 12  # of the valid bits: channels are below
+
 
 def _nothing() -> Array:
     return np.zeros(0)
@@ -34,6 +36,8 @@ class Measurement:
     due: float = 0.0  # s of the run, when it reaches the board
     age: float = 0.0  # s from sampling to sending
     raw: tuple[int, ...] = ()  # raw values, as they are sent
+    contacts: int = 0  # a bit per foot that has come down, of robots that walk …
+    contact_age: float = 0.0  # … and how long before the sample [s]
     latency_ms: float = 0.0  # from its frame to the command
 
     @classmethod
@@ -41,11 +45,14 @@ class Measurement:
         """A sample of the plant now; no channel has been seen yet."""
         truth = plant.readings()
         raw = (0,) * len(truth)
-        return cls(truth, 0, time, arrived, jitter_ms, truth, plant.coordinates.copy(), due=time, raw=raw)
+        contacts, since = plant.contact
+        told = cls(truth, 0, time, arrived, jitter_ms, truth, plant.coordinates.copy(), due=time, raw=raw)
+        return replace(told, contacts=contacts, contact_age=since)
 
     def seen(self, by_sensor: Measurement) -> Measurement:
         """This sample with the values and valid bits of a sensor."""
-        return replace(self, z=by_sensor.z, valid=by_sensor.valid)
+        return replace(self, z=by_sensor.z, valid=by_sensor.valid | self.contacts << CONTACT_BIT)
 
     def encoded(self, codec: SignalCodec) -> Measurement:
-        return replace(self, raw=tuple(codec.encode("measurement", self.z)))
+        more = () if codec.contact_age is None else (codec.contact_age(self.contact_age),)
+        return replace(self, raw=(*codec.encode("measurement", self.z), *more))

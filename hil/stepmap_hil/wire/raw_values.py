@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 
 FORMAT = "stepmap-controller-1"
+AGE, ROW = "walk_age", "walk_row"  # fields of robots that walk
 CLOSED = "mode_"  # begin the names of fields that are 1 where a gap is closed
 
 
@@ -53,6 +54,21 @@ class SignalCodec:
 
     def names(self, role: str) -> list[str]:
         return [field["label"] for field in self.fields.get(role, [])]
+
+    @property
+    def contact_age(self) -> Callable[[float], int] | None:
+        """How an age [s] of a contact is sent, behind the channels of a measurement; None where nothing walks."""
+        known = [field for field in self.fields.get("mode", []) if field["name"] == AGE]
+        if not known:
+            return None
+        if self.scalar != "fixed32":
+            return lambda age: int(np.array(age, "<f4").view("<i4"))
+        return lambda age: min(round(age * 2.0 ** known[0]["bits"]), 2**31 - 1)
+
+    def row_of(self, modes: Sequence[int]) -> int | None:
+        """The row of the schedule that a robot which walks followed; None of all others."""
+        found = zip(self.fields.get("mode", []), self.decode("mode", modes), strict=False)
+        return next((round(v) for one, v in found if one["name"] == ROW), None)
 
     def closed(self, modes: Sequence[int]) -> dict[str, bool]:
         """Which gaps a filter takes for closed, by name; empty for a controller without gaps, or without values."""

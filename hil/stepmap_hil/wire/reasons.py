@@ -39,6 +39,7 @@ class Reason(IntEnum):
     NO_SCHEDULE = 24
     FAR_FROM_START = 25
     MOTOR_LATE = 26
+    NO_LANDING = 27
 
 
 class Explanation(NamedTuple):
@@ -110,6 +111,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.MOTOR_LATE: Explanation(
         "the motors were not served in time",
         "see what floods the line (stepmap monitor), use a smaller model or a faster board; then reset (stepmap stop)",
+    ),
+    Reason.NO_LANDING: Explanation(
+        "a foot did not come down in time",
+        "see that the foot switch closes; a robot that fell needs gains or a gait that hold it better",
     ),
 }
 

@@ -37,11 +37,12 @@ class SystemSource:
         return files.maker(self.code, self.name, self.function, foreign=self.foreign)
 
     def make(self, **others: Any) -> System:
-        """The system, with other arguments over its own."""
-        arguments = {**self.arguments, **others}
-        if self.code is None:
-            return systems.get(self.name, **arguments)
-        return self.maker(**arguments)
+        """The system, with other arguments over its own, or other values of its parameters."""
+        known = inspect.signature(self.maker).parameters
+        arguments = {**self.arguments, **{name: value for name, value in others.items() if name in known}}
+        made = systems.get(self.name, **arguments) if self.code is None else self.maker(**arguments)
+        values = {name: value for name, value in others.items() if name not in known}
+        return made.with_parameters(**values) if values else made
 
     def content(self) -> bytes | None:
         """What decides the system besides stepmap itself: its file, or the package it comes from."""

@@ -88,3 +88,21 @@ class Job(Protocol):
 
     def ekf(self) -> ExtendedKalmanFilter:
         """The Kalman filter with the job's noise."""
+
+
+def for_board(job: Job) -> Job:
+    """The job as stages after ``optimize`` see it; a kind may have a form of its own for boards."""
+    made: Job = getattr(job, "for_board", job)
+    return made
+
+
+def solved(job: Job) -> Job:
+    """The job that is solved: behind a form for boards there is the job itself."""
+    made: Job = getattr(job, "whole", job)
+    return made
+
+
+def planned(job: Job, plan: Plan) -> Plan:
+    """The plan of the job that was solved, as ``for_board`` has it."""
+    made: Plan = job.on_board(plan) if hasattr(job, "on_board") else plan
+    return made

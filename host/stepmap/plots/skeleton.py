@@ -12,7 +12,6 @@ from stepmap.arrays import Array
 from stepmap.mechanics.constraints import Distance
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.gaps import Contact, String
-from stepmap.mechanics.kinematics import Kinematics
 from stepmap.mechanics.potentials import Spring
 from stepmap.mechanics.system import System
 
@@ -71,13 +70,10 @@ def slack(system: System, poses: Array) -> Array:
 
 def normals(system: System, planes: Sequence[int]) -> Array:
     """Directions to the admissible sides of planes that never move, in world axes, (planes, 3)."""
-    tangent = system.tangent
-    q = ca.SX.sym("q", tangent.nq)
-    pose = Kinematics(system.frames, tangent, q, ca.SX(tangent.nv, 1)).pose
-    symbols = ca.vertcat(*system.symbols) if system.symbols else ca.SX(0, 1)
-    found = ca.horzcat(ca.SX(3, 0), *(pose[plane].rotation[:, 2] for plane in planes))
-    axes = ca.Function("normals", [q, symbols], [ca.densify(found)])
-    out: Array = np.asarray(axes(np.zeros(tangent.nq), system.parameter_values)).T
+    e = system.expressions
+    found = ca.horzcat(ca.SX(3, 0), *(e.rotations[:, 3 * plane + 2] for plane in planes))
+    axes = ca.Function("normals", [e.q, e.parameters], [ca.densify(found)])
+    out: Array = np.asarray(axes(np.zeros(system.tangent.nq), system.parameter_values)).T
     return out
 
 

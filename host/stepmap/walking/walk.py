@@ -12,6 +12,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.constraints import Row
 from stepmap.mechanics.system import System
+from stepmap.optimal.gaits.renaming import Renaming
 from stepmap.steps.events.step import EventStep
 from stepmap.steps.kinds import discretize
 from stepmap.walking.observer import Observer
@@ -47,16 +48,21 @@ class Walk:
 class Plant:
     """The robot as it is: the stance foot on the ground, the swing foot struck where it comes down."""
 
-    def __init__(self, schedule: Schedule, system: System) -> None:
-        cycle = schedule.cycle
-        self.cycle, self.system, dt = cycle, system, cycle.stretches[0].dt
-        self.closed = cycle.stretches[0].closed
-        (self.strikes,) = (name for name in cycle.after(0) if name not in self.closed)
+    def __init__(self, renaming: Renaming, closed: tuple[str, ...], strikes: str, system: System, dt: float) -> None:
+        self.renaming, self.closed, self.strikes, self.system = renaming, closed, strikes, system
         stance, both = discretize(system, dt, contacts=self.closed), discretize(system, dt)
         assert isinstance(stance, EventStep)
         assert isinstance(both, EventStep)
         self.stance, self.both = stance, both
         self.row = system.constraint_names.index(self.strikes)
+
+    @classmethod
+    def of(cls, schedule: Schedule, system: System) -> Plant:
+        """The robot of a schedule, a step of which is a tick."""
+        cycle = schedule.cycle
+        closed = cycle.stretches[0].closed
+        (strikes,) = (name for name in cycle.after(0) if name not in closed)
+        return cls(cycle.renaming, closed, strikes, system, cycle.stretches[0].dt)
 
     def height(self, x: Array) -> float:
         """Of the swing foot [m]."""
@@ -67,13 +73,13 @@ class Plant:
         result = (self.both if armed else self.stance).step(x, u)
         hits = [event for event in result.events if event.kind == "impact" and event.name == self.strikes]
         if not hits or not armed:
-            self._judge(walk, result.multipliers)
+            self.judge(walk, result.multipliers)
             if any(event.kind == "release" and event.name in self.closed for event in result.events):
                 walk.normal = min(walk.normal, 0.0)
             return result.x, None
         struck = self.stance.rollout(x, u[None], dt=[max(hits[0].time, 1e-9)])
         assert struck.multipliers is not None
-        self._judge(walk, struck.multipliers[0])
+        self.judge(walk, struck.multipliers[0])
         return self._strike(struck.x[-1], walk), hits[0].time
 
     def _strike(self, x: Array, walk: Walk) -> Array:
@@ -88,7 +94,8 @@ class Plant:
         self._cone(walk, np.linalg.lstsq(D.T, M @ (before - after), rcond=None)[0])
         return np.concatenate([x[:n], M @ after])
 
-    def _judge(self, walk: Walk, forces: Array) -> None:
+    def judge(self, walk: Walk, forces: Array) -> None:
+        """Takes forces of the ground on the foot that stands into account."""
         names, kinds = self.system.constraint_names, self.system.constraint_rows
         for i, name in enumerate(names):
             if kinds[i] is Row.GAP and name in self.closed:
@@ -103,8 +110,8 @@ class Plant:
     def renamed(self, x: Array) -> Array:
         """The state in the names after the landing."""
         n = self.stance.layout.nq
-        T = self.cycle.renaming.matrix(x[:n])
-        return np.concatenate([self.cycle.renaming.pose(x[:n]), np.linalg.solve(T.T, x[n:])])
+        T = self.renaming.matrix(x[:n])
+        return np.concatenate([self.renaming.pose(x[:n]), np.linalg.solve(T.T, x[n:])])
 
 
 @dataclass
@@ -179,7 +186,7 @@ def walk(
     known = schedule.cycle.system
     if [p.name for p in plant.parameters] != [p.name for p in known.parameters] or plant.gap_names != known.gap_names:
         raise ModelError("plant: expected the mechanism of the gait, with other values of its parameters")
-    walker = Walker(schedule, Plant(schedule, plant), observer, limits, push, clock)
+    walker = Walker(schedule, Plant.of(schedule, plant), observer, limits, push, clock)
     x = schedule.x[0].copy() if start is None else np.array(start, dtype=float)
     if observer is not None:
         observer.begin(x)

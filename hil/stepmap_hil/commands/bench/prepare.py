@@ -34,10 +34,14 @@ class Prepared:
 
     @property
     def compares(self) -> bool:
-        """Whether a run of feedforward only follows: not on a real robot, nor with a joystick, never twice the same."""
+        """Whether a run of feedforward only follows.
+
+        Not on a real robot, nor with a joystick, never twice the same, nor of a robot that walks, which falls at once.
+        """
         reference = self.setup.reference
         repeatable = reference is None or reference.repeatable
-        return self.request.open_loop and not self.setup.rig.real and repeatable
+        walks = self.setup.controller.plant.gait is not None
+        return not walks and self.request.open_loop and not self.setup.rig.real and repeatable
 
     def about(self) -> dict[str, Any]:
         """Entries of run.json."""

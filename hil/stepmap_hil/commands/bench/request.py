@@ -70,7 +70,7 @@ class Task:
 def read(request: Request) -> Task:
     """The task of a request; raises what can be known before anything is made."""
     runs.require_writable(request.build, "--build")
-    job = jobs.load(request.file)
+    job = jobs.for_board(jobs.load(request.file))
     settings = settings_in(job.root)
     own = measures_itself(job.root.table("board"))
     if own and request.sensor is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.estimate import ExtendedKalmanFilter, Filter
+from stepmap.jobs.gaits.board import GaitOnBoard
 from stepmap.jobs.weights import Noise
 from stepmap.mechanics import System
 from stepmap.optimal import Iteration, Plan
@@ -61,6 +62,11 @@ class GaitJob:
     @cached_property
     def step(self) -> VariationalStep:
         return discretize(self.system, self.dt, contacts=self.wanted.all_phases[0].closed)
+
+    @cached_property
+    def for_board(self) -> GaitOnBoard:
+        """The same as later stages see it; raises where no board could walk it."""
+        return GaitOnBoard(self)
 
     def build(self) -> None:
         """Compiles the map of the first phase."""
