@@ -68,7 +68,8 @@ static sm_reason refusal_of(const sm_loop *l, sm_event event, unsigned options) 
 /* Hands a command to the supervisor and does what follows from the new state. */
 static void command_supervisor(sm_loop *l, sm_event_kind kind, unsigned options, mavlink_command_ack_t *answer) {
   sm_supervisor *s = &l->supervisor;
-  const sm_event event = {.kind = kind, .ready = l->selection.is_valid, .feedback = sm_numbers_has_forces() && !SM_GAIT};
+  const sm_event event = {
+      .kind = kind, .ready = l->selection.is_valid, .feedback = sm_numbers_has_forces() && !SM_GAIT};
   const sm_reason refusal = refusal_of(l, event, options);
   if (refusal != SM_REASON_NONE) {
     s->refused += 1U;

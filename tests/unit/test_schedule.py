@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,18 @@ def test_the_layout() -> None:
     assert len(blob) == 104
 
 
+def test_a_robot_that_walks_has_rows_of_a_step() -> None:
+    made = replace(example(), gait=3)
+    blob = made.pack()
+    assert struct.unpack_from("<H", blob, 4) == (2,)
+    assert struct.unpack_from("<HH", blob, 28) == (0, 3)
+    found = unpack(blob)
+    assert (found.gait, found.streams) == (3, 0)
+    assert same(found, made)
+    assert not same(found, example())
+    assert opened(blob)[0] == 0
+
+
 def test_values_are_in_si_units() -> None:
     np.testing.assert_array_equal(example().values()[0], [-7 * 2.0**-30, -6 * 0.25, -5 * 2.0])
     np.testing.assert_array_equal(example(Scalar.FLOAT64).values()[0], [-7.0, -6.0, -5.0])
@@ -92,7 +105,9 @@ DAMAGE = {
     "nothing": (lambda blob: b"", "does not begin with 'SMS1'", NONE),
     "another file": (lambda blob: b"RIFF" + blob[4:], "does not begin with 'SMS1'", NONE),
     "a part of the head": (lambda blob: blob[:20], "20 bytes, and its head alone has 32", NONE),
-    "another version": (lambda blob: changed(blob, 4, "<H", 2), "version 2, this program reads 1", VERSION),
+    "another version": (lambda blob: changed(blob, 4, "<H", 3), "version 3, this program reads 1 and 2", VERSION),
+    "a step of no rows": (lambda blob: changed(blob, 4, "<H", 2), "0 of its 5 rows are a step", SIZE),
+    "a step of all rows": (lambda blob: changed(changed(blob, 4, "<H", 2), 30, "<H", 5), "5 of its 5 rows", SIZE),
     "another kind of scalar": (lambda blob: changed(blob, 22, "<B", 7), "of an unknown kind, 7", SHAPE),
     "no rows": (lambda blob: changed(blob, 16, "<I", 0), "empty: 0 rows of 3", SIZE),
     "the end is missing": (lambda blob: blob[:-8], "96 bytes do not hold 5 rows of 3", SIZE),

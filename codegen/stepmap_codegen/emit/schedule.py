@@ -90,7 +90,9 @@ def unpack(blob: bytes) -> Schedule:
         raise ShapeError(f"the schedule is damaged: {len(blob)} bytes, and its head alone has {HEAD.size}")
     _, version, size, model, count, entries, code, word, period, holds, more = HEAD.unpack_from(blob)
     if version not in (VERSION, WALKING):
-        raise ShapeError(f"the schedule has version {version}, this program reads {VERSION}; generate it again")
+        raise ShapeError(
+            f"the schedule has version {version}, this program reads {VERSION} and {WALKING}; generate it again"
+        )
     streams, gait = (more, 0) if version == VERSION else (0, more)
     scalar = next((scalar for scalar, (number, _) in SCALARS.items() if number == code), None)
     if scalar is None:
