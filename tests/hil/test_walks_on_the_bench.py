@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ from stepmap_codegen.model.program import BlockRole, Role
 from stepmap_hil.bench import replay as again
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.bench.facts import early_facts
-from stepmap_hil.bench.setup import Setup
 from stepmap_hil.commands.bench.prepare import Prepared, prepare
 from stepmap_hil.commands.bench.request import Request, read
 from stepmap_hil.plant.walking import WalkingPlant
@@ -74,8 +74,8 @@ def test_it_walks_bit_for_bit_as_its_model(prepared: Prepared, recorded: tuple[R
     told = walk(run)
     assert told["steps"] == WALKED
     assert all(0.85 < step["length"] < 0.95 for step in told["each"])  # the plan's are 0.9 s
-    assert told["normal"] > 30
-    assert told["cone"] < 0.8
+    assert min(told["normal"], told["unknown_normal"]) > 40
+    assert max(told["cone"], told["unknown_cone"]) < 0.8  # the friction that [friction] of the job allows
     assert told["low"] > 0
     assert run.rows[-1].gated == run.rows[-1].saturations == 0
     moved = series(setup.controller, run)
@@ -97,6 +97,14 @@ def test_rows_begin_again_at_every_landing(prepared: Prepared, recorded: tuple[R
     inner = np.delete(np.diff(rows), landings)
     assert inner.min() >= -2
     assert inner.max() <= 7
+
+
+def test_efforts_that_are_held_through_a_landing_lift_the_foot(prepared: Prepared) -> None:
+    errors = replace(prepared.setup.settings.plant, cut=False)
+    run = closed_loop(replace(prepared.setup, settings=replace(prepared.setup.settings, plant=errors)), None, quiet)
+    assert len(run.walked) == WALKED
+    assert bit_exact(prepared.setup.controller, run) is True
+    assert walk(run)["unknown_normal"] < 10
 
 
 def test_a_recording_is_replayed(recorded: tuple[Run, RecordedRun], prepared: Prepared) -> None:
@@ -131,16 +139,18 @@ def test_a_bouncing_switch_is_no_landing(prepared: Prepared, monkeypatch: pytest
     assert bit_exact(prepared.setup.controller, run) is True
 
 
-def test_the_landing_in_integers_is_that_in_floats(prepared: Prepared) -> None:
-    """At states about the end of the plan, and with ages up to a period."""
-    setup: Setup = prepared.setup
-    controller, rng = setup.controller, np.random.default_rng(5)
-    program, formats = controller.program, controller.formats
+def test_the_landing_in_integers_is_that_in_floats(prepared: Prepared, recorded: tuple[Run, RecordedRun]) -> None:
+    """At the estimates of the last rows of each step, and with ages up to a period."""
+    controller, rng = prepared.setup.controller, np.random.default_rng(5)
+    program, formats, gait = controller.program, controller.formats, controller.plant.gait
     assert formats is not None
-    runs, states = 64, program.of(Role.STATE)
-    end = controller.schedule.values()[setup.controller.schedule.gait, :8]
+    assert gait is not None
+    codec = SignalCodec.parse(controller.description())
+    late = [row for row in recorded[0].rows if row.running and (codec.row_of(row.modes) or 0) >= gait.steps - 6]
+    states, runs = program.of(Role.STATE), len(late)
+    assert runs >= 5 * WALKED
     fields = np.tile(controller.output.start[:, None], (1, runs))
-    fields[states] = end[:, None] + rng.normal(0, np.repeat([0.01, 0.05], 4)[:, None], (8, runs))
+    fields[states] = np.array([codec.decode("estimate", row.estimate) for row in late]).T
     fields[program.of(Role.COVARIANCE)] *= 0.05  # a filter that has run knows more than one that starts
     fields[program.index("contact_swing")] = 1.0
     ages = rng.uniform(0, program.period, runs)
@@ -150,12 +160,10 @@ def test_the_landing_in_integers_is_that_in_floats(prepared: Prepared) -> None:
     assert not machine.saturations.any()
     bits = np.array([formats.fields[i] for i in states])
     found = (machine.fields[states] * 2.0 ** -bits[:, None].astype(float)).T
-    gait = controller.plant.gait
-    assert gait is not None
+    step = controller.plant.step
     for k in range(runs):
-        x, step = fields[states, k], controller.plant.step
-        x = np.concatenate([x[:4] - ages[k] * step.velocity(x), x[4:]])
-        after = gait.touchdown(x)
+        x = fields[states, k]
+        after = gait.touchdown(np.concatenate([x[:4] - ages[k] * step.velocity(x), x[4:]]))
         after[:4] += ages[k] * step.velocity(after)
         assert np.abs(found[k] - after).max() < 1e-4
 

@@ -58,7 +58,7 @@ def settings_in(root: Table) -> BenchSettings:
 
 def _plant(table: Table, system: Table) -> PlantErrors:
     """What the plant does that the model, ``system`` of the job, does not know."""
-    table.only(("system", "start", "offsets", "motor", "step"))
+    table.only(("system", "start", "offsets", "motor", "step", "cut"))
     usual = PlantErrors()
     other, start, offsets = (table.table(name) for name in ("system", "start", "offsets"))
     made = PlantErrors(
@@ -67,6 +67,7 @@ def _plant(table: Table, system: Table) -> PlantErrors:
         offsets={name: _within(offsets, name, 0.0, -SIZE, SIZE) for name in offsets},
         motor=_motor(table.table("motor")),
         step=_within(table, "step", usual.step, 1e-5, 1.0, "s"),
+        cut=table.flag("cut", usual.cut),
     )
     plant = _built(other, made.system, system)
     if plant is not None:

@@ -32,12 +32,14 @@ class PlantErrors:
     offsets: Mapping[str, float] = field(default_factory=dict)  # added to kinematic coordinates, such as a length
     motor: MotorErrors = field(default_factory=MotorErrors)
     step: float = 0.002  # s, of the simulation, at most
+    cut: bool = True  # foot switches of a robot that walks cut its motors until the board knows of a landing
 
     def differences(self, units: Sequence[str]) -> list[str]:
         """What the model does not know, for people; ``units`` are those of the coordinates that motors move."""
         texts = [f"{name} = {value:g}" for name, value in self.system.items() if isinstance(value, int | float)]
         texts += [f"start of {name} {value:+g}" for name, value in self.start.items()]
         texts += [f"{name} {value:+g}" for name, value in self.offsets.items()]
+        texts += [] if self.cut else ["foot switches that do not cut the motors"]
         if units:
             m = self.motor
             backlash = " or ".join(f"{m.backlash:g} {unit}".rstrip() for unit in dict.fromkeys(units))

@@ -1,7 +1,8 @@
 """A robot that walks: its feet strike the ground, its masses and frictions are its own, and it may fall.
 
 Whoever holds it lets it go where the plan begins, in motion. Readings and efforts are those of the leg that stands: a
-landing exchanges them, as its wiring or its host does, once the board has been told.
+landing exchanges them, as its wiring or its host does, once the board has been told. Until then its foot switches cut
+the motors, unless they are not wired so: what drove the step before would lift the foot again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class _Contact:
 
     age: float = 0.0  # s
     pending: bool = False
-    efforts: Array | None = None  # T⁻ᵀ of what is free: efforts in the names after it
+    late: bool = False  # it has been told since the last cycle
+    efforts: Array | None = None  # from those of the board to those in names after it: T⁻ᵀ, or none at all
 
 
 class WalkingPlant(Plant):
@@ -109,8 +111,11 @@ class WalkingPlant(Plant):
         return int(self._contact.pending), self._contact.age if self._contact.pending else 0.0
 
     def told(self) -> None:
-        """The board knows of the last landing: efforts are in the names after it."""
-        self._contact = _Contact()
+        """The board knows of the last landing: efforts are in the names after it.
+
+        Forces of the ground are means about a node, so those of the next cycle are half of the efforts before.
+        """
+        self._contact = _Contact(late=self._contact.pending)
 
     def advance(self, efforts: Sequence[int], enabled: bool, seconds: float) -> None:
         """Lets time pass with efforts in per mille."""
@@ -140,7 +145,9 @@ class WalkingPlant(Plant):
 
     def _move(self, u: Array, seconds: float) -> None:
         feet, armed = self._feet_at(seconds), self.since >= self.half
-        x, landed = feet.step(self.x, u, armed, self._unknown if self._contact.pending else self._walk)
+        late = self._contact.pending or self._contact.late
+        x, landed = feet.step(self.x, u, armed, self._unknown if late else self._walk)
+        self._contact.late = False
         self.since += seconds
         if landed is None:
             self.x = x
@@ -149,7 +156,8 @@ class WalkingPlant(Plant):
             return
         rest = seconds - landed
         T = feet.renaming.matrix(x[: self.n])
-        self._contact = _Contact(rest, True, np.linalg.inv(T.T)[np.ix_(self.free, self.free)])
+        taken = np.zeros((self.nd, self.nf)) if self.errors.cut else np.linalg.inv(T.T)[np.ix_(self.free, self.free)]
+        self._contact = _Contact(rest, True, efforts=taken)
         self._stepped(self.time - rest)
         renamed = feet.renamed(x)
         held = [i for i in range(self.n) if i not in self.free]
