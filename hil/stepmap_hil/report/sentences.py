@@ -108,7 +108,7 @@ def _walk(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         known = f"{found['normal']:.3g} N or more, within a cone of {found['cone']:.2f}"
         rows.append(("the ground", f"pushes with {known}, once the board knows of a landing"))
         before = f"{found['unknown_normal']:.3g} N or more, cone {found['unknown_cone']:.3g}"
-        rows.append(("", f"before that, under the efforts of the step before: {before}"))
+        rows.append(("", f"before that: {before}"))
         rows.append(("", f"the swing foot stays {1e3 * found['low']:.2g} mm above it before mid-step"))
     return rows
 

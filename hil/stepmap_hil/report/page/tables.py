@@ -7,11 +7,15 @@ from typing import Any
 
 from stepmap.report import Bar, Grid, Picture, Section
 from stepmap_hil.report.page.view import RunView
-from stepmap_hil.report.sentences import each, introduction, memory, plan_verdict, stages, table
+from stepmap_hil.report.sentences import each, introduction, memory, plan_verdict, stages, steps, table
 
 COORDINATES = "Errors over time, each in its own unit; closed and open loop over the ticks that both runs have."
 PLAN = "What its numbers said before the run, and what to do where something speaks against it."
 STAGES = "How the run came about. CPU time includes that of compilers, emulators and other children."
+STEPS = (
+    "What each step asked of the ground: the least normal force, and the largest ratio of tangential and normal force, "
+    "impacts among them. Between a landing and the next tick the board does not know of it."
+)
 FAULTS = "What was injected, what should have come of it, and what did."
 CHANNELS = "Errors of each channel as measured, and of what the estimate expects there."
 
@@ -25,6 +29,7 @@ def sections(view: RunView, pictures: Pictures) -> list[Section]:
         plant,
         firmware,
         numbers,
+        walk,
         each_coordinate,
         channels,
         plan,
@@ -83,6 +88,12 @@ def firmware(view: RunView) -> Section | None:
 
 def numbers(view: RunView) -> Section:
     return Section("Summary", "As in the terminal; summary.json has all of it in SI units.", table(view.summary), ())
+
+
+def walk(view: RunView) -> Section | None:
+    """The steps of a robot that walks, each judged."""
+    headings, rows = steps(view.summary)
+    return Section("Steps", STEPS, (), (), grid=Grid(headings, rows)) if rows else None
 
 
 def each_coordinate(view: RunView) -> Section | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
-from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.estimate import ExtendedKalmanFilter, Filter
 from stepmap.jobs.weights import Noise
 from stepmap.optimal import Plan
 from stepmap.optimal.direct import DirectSolution
@@ -119,6 +119,11 @@ class GaitOnBoard:
 
     def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> DirectSolution:
         return self.whole.solve(monitor, guess)
+
+    def filter(self) -> Filter[Any]:
+        if self.noise is None:
+            raise ModelError(f"job {self.name!r} has no table [noise]", hint="Add it: a filter needs the noise.")
+        return self.noise.make_filter(self.step)
 
     def ekf(self) -> ExtendedKalmanFilter:
         return self.whole.ekf()
