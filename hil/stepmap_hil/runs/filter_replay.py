@@ -17,6 +17,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap_codegen import Controller, Role, encode
 from stepmap_codegen.emit.motors import delay_samples
+from stepmap_codegen.lower.landing import AGE, STEPS
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.integer_single import SingleRunMachine
 from stepmap_codegen.model.program import Block, BlockRole
@@ -45,6 +46,7 @@ class FilterHistory:
 class _Machine(Protocol):
     def value(self, field: int) -> float: ...
     def load(self, fields: Sequence[int], values: Sequence[float]) -> None: ...
+    def restart(self, fields: Sequence[int]) -> None: ...
     def run(self, number: int) -> bool: ...
     def results(self, number: int) -> Mapping[Role, float]: ...
 
@@ -67,8 +69,8 @@ class _Fixed:
     def __init__(self, controller: Controller) -> None:
         assert controller.formats is not None
         self.program, self.formats = controller.program, controller.formats
-        start = encode(controller.output.start, self.formats.fields, 32)
-        self.machine = SingleRunMachine(self.program, self.formats, start)
+        self.start = encode(controller.output.start, self.formats.fields, 32)
+        self.machine = SingleRunMachine(self.program, self.formats, self.start)
         self.roles = [field.role for field in self.program.fields]
 
     def value(self, field: int) -> float:
@@ -77,6 +79,10 @@ class _Fixed:
     def load(self, fields: Sequence[int], values: Sequence[float]) -> None:
         for field, value in zip(fields, values, strict=False):
             self.machine.fields[field] = int(value)
+
+    def restart(self, fields: Sequence[int]) -> None:
+        for field in fields:
+            self.machine.fields[field] = int(self.start[field])
 
     def run(self, number: int) -> bool:
         return self.machine.run(number)
@@ -91,8 +97,8 @@ class _Floating:
 
     def __init__(self, controller: Controller) -> None:
         self.program, self.codec = controller.program, SignalCodec.parse(controller.description())
-        start = np.asarray(controller.output.start, dtype=float)[:, None]
-        self.machine = FloatMachine(self.program, start, np.float32)
+        self.start = np.asarray(controller.output.start, dtype=float)[:, None]
+        self.machine = FloatMachine(self.program, self.start, np.float32)
         self.roles = [field.role for field in self.program.fields]
 
     def value(self, field: int) -> float:
@@ -101,6 +107,9 @@ class _Floating:
     def load(self, fields: Sequence[int], values: Sequence[float]) -> None:
         raw = np.array([int(value) for value in values[: len(fields)]], dtype="<i4").view("<f4")
         self.machine.load(list(fields)[: len(raw)], raw[:, None])
+
+    def restart(self, fields: Sequence[int]) -> None:
+        self.machine.load(list(fields), self.start[list(fields)])
 
     def run(self, number: int) -> bool:
         return bool(self.machine.run(number)[0])
@@ -118,6 +127,8 @@ class _Filter:
         self.channels, self.commands = self.program.of(Role.MEASUREMENT), self.program.of(Role.COMMAND)
         self.late = delay_samples(controller.sensor_delay, self.program.period)
         self.history: list[Sequence[int]] = []
+        self.codec = SignalCodec.parse(controller.description())
+        self.kept = [i for role in (Role.STATE, Role.COVARIANCE, Role.MODE) for i in self.program.of(role)]
         self.diagonal = [
             (i, place[0])
             for i in self.program.of(Role.COVARIANCE)
@@ -141,6 +152,21 @@ class _Filter:
             ):
                 self.machine.run(number)
         return found
+
+    def walk(self, row: Row, last: Row | None) -> None:
+        """What comes before the measurement of a robot that walks: its start, or a landing that the board has told."""
+        if not self.program.blocks_of(BlockRole.LANDING):
+            return
+        if not row.running or last is None or not last.running:
+            self.machine.restart(self.kept)
+            return
+        names = [field["name"] for field in self.codec.fields["mode"]]
+        steps = names.index(STEPS)
+        if row.modes[steps] != last.modes[steps]:
+            fields = [self.program.index(name) for name in (names[0], AGE)]
+            one = self.codec.encode("mode", [1.0] + [0.0] * (len(names) - 1))[0]
+            self.machine.load(fields, [one, row.words[len(self.channels)]])
+            self.machine.run(self.program.block_of(BlockRole.LANDING))
 
     def predict(self, command: Sequence[int]) -> None:
         if not self.history:
@@ -168,6 +194,7 @@ def replay_filter(controller: Controller, run: Run) -> FilterHistory:
             if last is not None and row.running and last.running:
                 for _ in range(min(row.tick - last.tick - 1, LONGEST_GAP)):
                     filtering.predict(last.command)
+            filtering.walk(row, last)
             for channel, value in filtering.update(row).items():
                 made[k, channel] = value
             sigma[k] = filtering.sigma(size)
