@@ -51,7 +51,7 @@ def good(row: dict[str, Any]) -> bool:
 
 
 def measured(scene: Scene) -> dict[str, Any]:
-    times, smoothing, reached, room, replays = [], [], 0, np.inf, True
+    times, smoothing, reached, resting, room, replays = [], [], 0, 0, np.inf, True
     scene.plan(99)  # compiles
     for seed in range(SEEDS):
         begin = time.process_time()
@@ -62,12 +62,14 @@ def measured(scene: Scene) -> dict[str, Any]:
         smoothing.append(time.process_time() - begin)
         ends = [found.task.reached(path.x[-1]) for path in (found.trajectory, smooth)]
         reached += bool(found.status.ok and all(ends))
+        resting += found.rest
         for path in (found.trajectory, smooth):
             room = min(room, scene.room(path.x))
             again = scene.step.rollout(path.x[0], path.u)
             replays &= bool(np.array_equal(again.x, path.x))
     return {
         "reached": reached,
+        "resting": resting,
         "median_s": float(np.median(times)),
         "worst_s": max(times),
         "smoothing_s": float(np.median(smoothing)),

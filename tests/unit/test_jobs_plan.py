@@ -37,6 +37,8 @@ def test_an_example_leaves_a_plan_that_replays(tmp_path: Path) -> None:
     assert told["plan"]["end"] <= 0.1 * np.sqrt(3)
     assert told["plan"]["nodes"] <= told["plan"]["extensions"]
     assert told["plan"]["room"] >= 0
+    assert told["plan"]["rest"] is True
+    assert told["verdict"]["ok"], told["verdict"]
     assert told["constraint_force_low"] > 0
     job = jobs.load(EXAMPLE)
     found = sm.Plan.load(folder / "solution.npz", job.step)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import null_space
 
 import stepmap as sm
 from tests.scenes import Scene, planar, spatial
+
+RAIL = ("x", "y", "L")
 
 
 @pytest.fixture(scope="module", params=[planar, spatial], ids=["planar", "spatial"])
@@ -71,6 +74,39 @@ def test_ctrl_c_keeps_the_nearest() -> None:
     found = planar().plan(0, tolerance=1e-6, progress=stop)
     assert "interrupted" in str(found.status)
     assert found.trajectory.steps > 0
+
+
+def test_a_plan_ends_where_it_can_stand() -> None:
+    """The string holds the arm at the goal: potential energy has no slope along the constraint, and feedback keeps it.
+
+    Ending at rest takes more steps than the tree's motion has.
+    """
+    found = spatial().plan(1).require()
+    step, path = found.task.step, found.plan.trajectory
+    assert (found.rest, found.moving) == (True, "")
+    assert path.steps > found.trajectory.steps
+    end = step.layout.pose(path.x[-1])
+    free = null_space(step.system.residuals_slope(end)[:, : step.nd])
+    assert free.shape[1] == 3
+    for way in free.T:  # constraints change by the square of so small a way
+        ahead, behind = (
+            step.system.satisfy_constraints(np.concatenate([end[: step.nd] + s * 1e-4 * way, end[step.nd :]]), RAIL)
+            for s in (1, -1)
+        )
+        slope = (step.system.potential_energy(ahead) - step.system.potential_energy(behind)) / 2e-4
+        assert abs(slope) < 1e-4  # N m, of about 1 by gravity alone
+    held = sm.Trajectory(step.dt * np.arange(101), np.tile(path.x[-1], (101, 1)), np.tile(path.u[-1], (100, 1)))
+    stays = step.follow(path.x[-1], held, np.tile(found.plan.gains[-1], (100, 1, 1)))
+    assert np.abs(stays.x - path.x[-1]).max() < 1e-5
+
+
+def test_a_plan_whose_goal_cannot_stand_ends_in_motion_and_says_so() -> None:
+    """Nothing holds a pendulum on a cart to one side."""
+    step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)
+    found = sm.plan(step, step.equilibrium({})[0], {"x": 1.0, "theta": 0.5}, seed=1).require()
+    assert not found.rest
+    assert "no equilibrium within the tolerance" in found.moving
+    assert np.abs(found.plan.trajectory.x[-1, :2] - [1.0, 0.5]).max() <= 0.1
 
 
 @pytest.mark.parametrize(

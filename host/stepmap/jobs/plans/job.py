@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from stepmap.plots.tree import Grown
 
-MOVING = "A plan reaches its goal in motion: what holds still there begins with another job, from this end."
+MOVING = "The plan reaches its goal in motion: {why}. Name other coordinates in [goal], or a wider tolerance."
 OFTEN = 0.1  # s between two tellings
 
 
@@ -109,6 +109,7 @@ class PlanJob:
                 "seed": solution.seed,
                 "seeds": solution.seeds,
                 "room": solution.room if np.isfinite(solution.room) else None,
+                "rest": solution.rest,
             }
         }
 
@@ -142,7 +143,8 @@ class PlanJob:
             found.append(Finding("clearance", room, solution.room >= 0, "Search again with another seed."))
         later = {finding.name: finding for finding in judge(self.step, solution.plan).findings if finding.name != "end"}
         if "rest" in later and not later["rest"].ok:
-            later["rest"] = replace(later["rest"], remedy=MOVING)
+            why = solution.moving or "it did not come near enough to settle there"
+            later["rest"] = replace(later["rest"], remedy=MOVING.format(why=why))
         return Verdict((*found, *later.values()))
 
     def drawn(self, solution: PlannedMotion) -> dict[str, Figure]:

@@ -82,8 +82,21 @@ class PlannedMotion:
 
     @property
     def plan(self) -> Plan:
-        """The motion, smoothed where that keeps it valid, with gains along it; the tree's motion is its reference."""
+        """The motion, smoothed where that keeps it valid and led on to rest where it can be, with gains along it.
+
+        Its reference is the tree's motion, and the way to rest that smoothing began with.
+        """
         return self._smoothed.plan
+
+    @property
+    def rest(self) -> bool:
+        """Whether the plan ends at rest: in an equilibrium that its last input holds."""
+        return self._smoothed.rest
+
+    @property
+    def moving(self) -> str:
+        """Why the plan ends in motion, where it reaches the goal so."""
+        return self._smoothed.moving
 
     @property
     def cost(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array, weight
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.optimal.composite import Cost
+from stepmap.optimal.goals.standing import Standing
 from stepmap.optimal.lqr import gains
 from stepmap.optimal.plan import Plan, gains_with_steady_end
+from stepmap.optimal.planner.settling import held_on, led_to_rest, standing_near_goal
 from stepmap.optimal.planner.task import Task
 from stepmap.optimal.problem import Iteration, Problem, Solution
 from stepmap.optimal.projection import optimize
@@ -26,14 +29,21 @@ STIFF = 1e4  # weight of clearances [1/m²] and of coordinates at the goal
 ITERATIONS = 40
 LITTLE = 1e-9  # rounding
 QUIET = 0.3  # N of tension that smoothing asks for, beyond what is valid
+SETTLING = 0.4, 0.8, 1.6  # s from a moving end to rest, tried in turn
+AT_REST = 1e-5  # of states, from the equilibrium they end in
+
+NOWHERE = "no equilibrium within the tolerance of the goal was found that inputs hold and that is as valid as the rest"
+NO_WAY = f"no way from there to rest within {SETTLING[-1]:g} s was found that is as valid as the rest"
 
 
 class Smoothed(NamedTuple):
-    """The plan, the cost of its motion as smoothing weighs it, and the iterations that it took."""
+    """The plan, the cost of its motion as smoothing weighs it, the iterations it took, and whether it ends at rest."""
 
     plan: Plan
     cost: float
     history: tuple[Iteration, ...]
+    rest: bool = False
+    moving: str = ""  # why it reaches the goal in motion
 
 
 def gain_weights(step: VariationalStep, weights: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
@@ -46,30 +56,85 @@ def gain_weights(step: VariationalStep, weights: tuple[ArrayLike, ArrayLike] | N
 
 
 def smoothed(task: Task, found: Trajectory, weights: tuple[Array, Array]) -> Smoothed:
-    """The plan along the smoothed motion, or along the one that was found where smoothing makes it invalid."""
+    """The plan along the smoothed motion, at rest in the end where it can be; along the one found where none is valid.
+
+    The goal of a tree is reached in motion. Settling steps lead on to the nearest equilibrium that can be held; where
+    there is none, or no valid way, the motion ends as the tree's does.
+    """
     step = task.step
-    Q, R = weights
     if not found.steps:
         return Smoothed(Plan(found, np.zeros((0, step.nu, step.ndx)), found), 0.0, ())
-    better = _optimized(task, found)
+    better, reference, moving = _settled(task, found, weights)
+    rest = better is not None
+    if better is None:
+        better = _optimized(task, found)
     motion, cost = found, 0.0
     history: tuple[Iteration, ...] = ()
     if better is not None:
         history, cost = better.history, better.cost
-        if bool(task.reached(better.trajectory.x[-1])) and _valid(task, better.trajectory):
+        if _good(task, better.trajectory):
             motion = better.trajectory
+    Q, R = weights
     A, B = step.linearize_along(motion)
-    K = gains(A, B, Q, R, Q)
-    K, fading = gains_with_steady_end(step, motion, Q, R, K)
-    return Smoothed(Plan(motion, K, found, motion.events, fading=fading), cost, history)
+    K, fading = gains_with_steady_end(step, motion, Q, R, gains(A, B, Q, R, Q))
+    return Smoothed(Plan(motion, K, reference, motion.events, fading=fading), cost, history, rest, moving)
 
 
-def _optimized(task: Task, found: Trajectory) -> Solution | None:
+def _settled(task: Task, found: Trajectory, weights: tuple[Array, Array]) -> tuple[Solution | None, Trajectory, str]:
+    """The motion that goes on to rest, the guess it was sought from, and why there is none."""
+    if not bool(task.reached(found.x[-1])):
+        return None, found, ""
+    at = standing_near_goal(task, found.x[-1])
+    if at is None:
+        return None, found, NOWHERE
+    for seconds in SETTLING:
+        steps = max(2, round(seconds / task.step.dt))
+        guess = led_to_rest(task, found, at, steps, weights, _limits(task))
+        if guess is None:
+            continue
+        solution = _stopped(task, guess, at)
+        if solution is not None and solution.status.interrupted:
+            return None, found, str(solution.status)
+        if solution is not None:
+            t, x, u = solution.trajectory.t, np.vstack([guess.x, at.x]), np.vstack([guess.u, at.u])
+            return solution, Trajectory(t, x, u), ""
+    return None, found, NO_WAY
+
+
+def _stopped(task: Task, guess: Trajectory, at: Standing) -> Solution | None:
+    """The smooth motion that ends at rest, and a last tick of rest; None where it is not valid.
+
+    Its search goes to where soft weights lead first, then to the equilibrium itself. One that is interrupted is
+    returned as it is.
+    """
+    near = _optimized(task, guess, at)
+    if near is None or near.status.interrupted:
+        return near
+    found = _optimized(task, guess, at, near.trajectory)
+    if found is not None and found.status.interrupted:
+        return found
+    if found is None or np.abs(found.trajectory.x[-1] - at.x).max() > AT_REST:
+        return None
+    motion = held_on(task.step, found.trajectory, at)
+    if not _good(task, motion):
+        return None
+    return replace(found, trajectory=motion, history=near.history + found.history)
+
+
+def _optimized(
+    task: Task, found: Trajectory, at: Standing | None = None, near: Trajectory | None = None
+) -> Solution | None:
+    """The smooth motion near the one found, which ends near the goal, or near ``at``.
+
+    With a motion ``near`` that, the search begins there and ends in ``at``.
+    """
     step = task.step
     n = step.ndx
     end = np.array(found.x)
     end[-1, task.places] = task.goal
-    Qf = 1e-2 * np.eye(n)
+    if at is not None:
+        end[-1] = at.x
+    Qf = (1e-2 if at is None else STIFF) * np.eye(n)
     Qf[task.places, task.places] = STIFF
     terms: list[Term] = [Track(1e-3 * np.eye(n), 1e-2 * np.eye(step.nu), Qf, end, found.u)]
     if step.nk:
@@ -77,7 +142,8 @@ def _optimized(task: Task, found: Trajectory) -> Solution | None:
     terms += [Clearance(c.frame, c.shape, c.world, MARGIN, STIFF) for c in task.links]
     if len(task.strings):
         terms.append(Tension(low=task.tension_low + QUIET, weight=1.0))
-    problem = Problem(step, Cost(step, *terms), task.start, guess=found, limits=_limits(task))
+    guess, goal = (found, None) if at is None or near is None else (near, at.x)
+    problem = Problem(step, Cost(step, *terms), task.start, guess=guess, limits=_limits(task), end=goal)
     try:
         return optimize(problem, max_iterations=ITERATIONS)
     except (ConvergenceError, ModelError):
@@ -91,6 +157,10 @@ def _limits(task: Task) -> InputLimits:
     low, high = np.concatenate([task.push_low, task.low]), np.concatenate([task.push_high, task.high])
     rates = {f"{c.name}_next": float(rate) for c, rate in zip(system.kinematic, task.rate, strict=True)}
     return InputLimits(dict(zip(names, low.tolist(), strict=True)), dict(zip(names, high.tolist(), strict=True)), rates)
+
+
+def _good(task: Task, motion: Trajectory) -> bool:
+    return bool(task.reached(motion.x[-1])) and _valid(task, motion)
 
 
 def _valid(task: Task, motion: Trajectory) -> bool:
