@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, vector, weight
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
+from stepmap.optimal.goals.singular import nearly_singular
 from stepmap.optimal.objective import Objective, Weights
 from stepmap.optimal.plan import Plan, gains_with_steady_end, held_input
 from stepmap.steps.limits import InputBounds, InputLimits, state_bounds
 from stepmap.steps.pointwise import as_step_map
 from stepmap.steps.protocol import Event, StepMap, Trajectory
+from stepmap.steps.variational import VariationalStep
 
 if TYPE_CHECKING:
     from stepmap.optimal.events.relaxed import Relaxation
@@ -213,7 +215,11 @@ class Solution:
 
     @property
     def advice(self) -> str:
-        """How the search ended and what to do, with the event that it ended on."""
+        """How the search ended and what to do, with the event that it ended on, or a constraint that is singular."""
+        step = None if self.problem is None else self.problem.step
+        if self.status in (Status.STALLED, Status.ITERATIONS) and isinstance(step, VariationalStep):
+            worst = nearly_singular(step, self.trajectory)[:1]
+            return "; ".join([str(self.status), *map(str, worst)])
         if self.kink is None or self.status is not Status.KINK:
             return str(self.status)
         return f"{self.status} ({self.kink.kind} of {self.kink.name!r} at {self.kink.time:.6g} s)"

@@ -13,6 +13,7 @@ from stepmap.errors import ConvergenceError, ModelError
 from stepmap.mechanics.constraints import Distance, Row
 from stepmap.optimal.events.kinks import at_node
 from stepmap.optimal.goals.room import LITTLE, LITTLE_OF_MASSES, WRONG, room, room_of_masses
+from stepmap.optimal.goals.singular import nearly_singular
 from stepmap.optimal.goals.standing import standing
 from stepmap.optimal.plan import Plan, held_input
 from stepmap.steps.limits import InputBounds
@@ -81,6 +82,7 @@ def judge(
     if motor is not None and step.layout.plain:
         findings += _room(step, plan, motor)
     findings += _tension(step, plan)
+    findings += _singular(step, plan)
     findings += _events(step, plan)
     return Verdict(tuple(findings))
 
@@ -107,6 +109,15 @@ def _tension(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
     remedy = "Weigh q less or p more, or go slower: a string cannot push."
     slack = "; below 0 a string would be slack" if low < 0 else ""
     yield Finding("tension", f"{low:.3g} to {high:.3g} N{slack}", low >= 0, remedy)
+
+
+def _singular(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
+    """Constraints whose forces mean nothing where they are nearly singular."""
+    found = nearly_singular(step, plan.trajectory)
+    if found:
+        more = "".join(f"; {one}" for one in found[1:3])
+        remedy = "Forces grow without bound there: start and go elsewhere, as with a string that is led from aside."
+        yield Finding("constraints", f"{found[0]}{more}", False, remedy)
 
 
 def _events(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
