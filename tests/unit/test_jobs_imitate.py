@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import stepmap as sm
 from stepmap import jobs
@@ -76,6 +78,17 @@ def test_the_planar_arm_waves(tmp_path: Path) -> None:
     assert told["marker_rms_within_reach"] < 0.1
     assert job.regulator is not None
     assert solution.plan.gains.shape == (100, job.step.nu, job.step.ndx)
+    pair = job._pair(solution)
+    lengths = np.linalg.norm(np.diff(pair.dancer, axis=2)[:, :, 0], axis=2)
+    # Seen in the plane, limbs of the dancer are as long as those of the mechanism, or shorter.
+    assert lengths.max() < 0.25 + 1e-9
+    np.testing.assert_allclose(np.linalg.norm(np.diff(pair.links, axis=2)[:, :, 0], axis=2).max(axis=1), 0.25)
+    drawn = job.drawn(solution)
+    assert len(drawn["imitation"].axes) == 14
+    assert {"path", "tracking", "inputs", "tension"} < set(drawn)
+    moving = Image.open(io.BytesIO(job.animated(solution)["dance.gif"]))
+    shown = moving.n_frames * moving.info["duration"] / 1e3
+    assert shown == pytest.approx(solution.trajectory.t[-1], rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ CAPTIONS = {
     "clearances": "Room between what moves and the obstacles, at nodes and between them; margins dashed.",
     "energy": "Energy; potential and total energy relative to the start.",
     "design": "Cost over the parameters that are found: inner solves, their surrogate, slopes and the exact gradient.",
+    "imitation": "Moments of the motion: the dancer with the mechanism's lengths, and below it the mechanism.",
     "ground": "Forces of the ground on feet that stand, in the cone that was asked for.",
 }
 

@@ -24,7 +24,7 @@ def figure(
             metavar="NAME",
             help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, particles, planner, canyon_flight, "
             "canyon_views, canyon_states, canyon_inputs, wedge_path, wedge_energy, gait_planar, gait_spatial, "
-            "gait_designed, design_search, score.",
+            "gait_designed, design_search, score, waving_arm.",
         ),
     ],
     recording: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from stepmap.optimal.projection import Monitor
 from stepmap.optimal.terms import Expression, Frames, SpeedChange, Tension
 from stepmap.simulation import Simulation
 from stepmap.steps import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from stepmap.jobs.imitate.pictures import Pair
 
 SCALE = 1000.0  # of the cost: J is in thousandths of m² s
 
@@ -90,6 +95,33 @@ class ImitationJob(TrackingJob):
         size = float(problem.cost.value(first))
         limit = s.tolerance * (size if np.isfinite(size) else 1.0)
         return optimize(problem, method=s.method, max_iterations=s.max_iterations, tolerance=limit, monitor=monitor)
+
+    def drawn(self, solution: Solution) -> dict[str, Figure]:
+        """Pictures by name: those of every motion, and the dancer beside the mechanism."""
+        from stepmap import plots  # matplotlib takes longer to load than most jobs take to solve
+        from stepmap.jobs.imitate import pictures
+
+        plan = solution.plan
+        simulation = Simulation(self.step, plan.trajectory)
+        return {
+            "imitation": pictures.strip(self._pair(solution)),
+            "path": plots.path(simulation, plan.reference.x),
+            "tracking": plots.tracking(simulation, plan.reference.x),
+            "inputs": plots.commands(simulation, plan.reference.u),
+            **({"tension": plots.forces(simulation)} if self.step.nc else {}),
+        }
+
+    def animated(self, solution: Solution) -> dict[str, bytes]:
+        """Moving pictures by the names of their files."""
+        from stepmap.jobs.imitate import pictures
+
+        return {"dance.gif": pictures.animation(self._pair(solution))}
+
+    def _pair(self, solution: Solution) -> Pair:
+        from stepmap.jobs.imitate.pictures import Pair
+
+        path = solution.trajectory
+        return Pair.of(self.system, self._rehearsal, path.t, self.step.layout.pose(path.x))
 
     def told(self, solution: Solution) -> dict[str, Any]:
         """What its summary has beside that of other kinds: how near each marker came, and every tension."""
