@@ -14,7 +14,7 @@ from stepmap_codegen import generate as generation
 from stepmap_hil.runs import folders as runs
 from tests.hil.commands import build_folder, call, command
 from tests.pages import near
-from tests.pil.built import ROOT, solution
+from tests.pil.built import KEY, ROOT, solution
 
 
 def summary(build: Path, job: str) -> Any:
@@ -79,6 +79,24 @@ def test_a_satellite_finds_its_attitude(tmp_path: Path) -> None:
         assert of["unit"] == "rad"
         assert of["closed_loop_rms"] * 4 < of["open_loop_rms"]
         assert of["estimate_rms"] < 0.005  # half of what the sun sensor errs by at one tick
+
+
+@pytest.mark.slow
+def test_a_planned_motion_goes_around_a_ball_and_rests(tmp_path: Path) -> None:
+    """A marionette's arm of ten percent more mass than its model, along a motion that a tree has found."""
+    key = tmp_path / "key"
+    key.touch(mode=0o600)
+    key.write_text(f"{KEY.secret.hex()}\n")
+    code, _, complaints = call(command(tmp_path, job=ROOT / "examples" / "plans" / "reach.toml", key=key))
+    assert (code, complaints) == (0, "")
+    planned = json.loads((tmp_path / "reach" / "optimize" / "summary.json").read_text())
+    assert (planned["plan"]["rest"], planned["verdict"]["ok"]) == (True, True)
+    found = summary(tmp_path, "reach")
+    assert (found["ticks"], found["ended"], found["saturations"], found["faults"]) == (planned["steps"], "done", 0, 0)
+    assert found["bit_exact_with_host"] is True
+    assert found["tracking_rms_m"] * 1.2 <= found["open_loop_rms_m"]
+    assert found["tracking_rms_m"] < 0.002
+    assert found["estimate_rms_m"] * 2 <= found["raw_measurement_rms_m"]
 
 
 def test_a_frame_that_is_lost_while_the_board_calibrates(tmp_path: Path) -> None:
