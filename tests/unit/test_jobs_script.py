@@ -26,6 +26,7 @@ def test_an_example_is_solved_and_tells_its_acts(tmp_path: Path) -> None:
     begins = [act["begins"] for act in summary["acts"]]
     assert begins[0] == 0.0 < begins[1] < begins[2] < 6.0
     assert begins[1] != 1.2
+    assert 0 < sum(act["cost"] for act in summary["acts"]) < summary["cost"]  # the rest is end and prior
     page = (tmp_path / "wave" / "optimize" / "report.html").read_text(encoding="utf-8")
     assert 'id="sentence">The search converged: a play of 3 acts, hang from 0.00 s, wave from 1.' in page
     with np.load(tmp_path / "wave" / "optimize" / "solution.npz") as plan:

@@ -14,7 +14,7 @@ def test_costs_of_acts_add_up() -> None:
     last = solution.trajectory.x[-1] - solution.plan.reference.x[-1]
     end = 0.5 * last @ (10 * np.diag([100.0, 100, 1, 1, 0.1, 0.1, 1, 1])) @ last
     prior = 0.5 * sum(((tau - at) / score.GIVE) ** 2 for tau, at in zip(solution.tau, score.AT, strict=True))
-    assert sum(score.act_costs(solution)) + end + prior == pytest.approx(solution.cost, rel=1e-9)
+    assert sum(solution.act_costs) + end + prior == pytest.approx(solution.cost, rel=1e-9)
 
 
 def test_the_figure_has_a_row_per_act() -> None:

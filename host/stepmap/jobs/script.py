@@ -53,9 +53,11 @@ class ScriptJob(TrackingJob):
         return play.solve(guess=guess, max_iterations=s.max_iterations, tolerance=s.tolerance, monitor=monitor)
 
     def told(self, solution: ScriptSolution) -> dict[str, Any]:
-        """What its summary has beside that of other kinds: name, written and found begin [s] of each act."""
-        rows = zip(self.act_names, (0.0, *self.at), solution.plan.acts, strict=True)
-        return {"acts": [{"name": name, "written": written, "begins": found} for name, written, found in rows]}
+        """What its summary has beside that of other kinds: name, written and found begin [s], and cost of each act."""
+        rows = zip(self.act_names, (0.0, *self.at), solution.plan.acts, solution.act_costs, strict=True)
+        return {
+            "acts": [{"name": name, "written": w, "begins": begins, "cost": cost} for name, w, begins, cost in rows]
+        }
 
 
 def read(root: Table, name: str) -> ScriptJob:

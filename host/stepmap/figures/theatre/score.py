@@ -30,7 +30,7 @@ def make(progress: Progress) -> Published:
     solution = play(lambda number: progress(min(1.0, number / 10), f"iteration {number}"))
     written, found = (0.0, *AT), solution.plan.acts
     ends = (*found[1:], float(solution.trajectory.t[-1]))
-    costs = act_costs(solution)
+    costs = solution.act_costs
     rows: list[dict[str, Any]] = [
         {"act": name, "written_s": w, "found_s": f, "until_s": end, "cost": cost}
         for name, w, f, end, cost in zip(NAMES, written, found, ends, costs, strict=True)
@@ -57,16 +57,6 @@ def play(told: Any) -> ScriptSolution:
     Q, R = np.diag([100.0, 100, 1, 1, 0.1, 0.1, 1, 1]), np.eye(2)
     made = script(step, ACTS, steps=STEPS, at=AT, give=GIVE, blend=BLEND, Q=Q, R=R, Qf=10 * Q, start=start)
     return made.solve(monitor=lambda number, iteration, trajectory: told(number)).require()
-
-
-def act_costs(solution: ScriptSolution) -> list[float]:
-    """½ Σ dxᵀQ dx + duᵀR du over the steps that begin within each act."""
-    plan, weights = solution.plan, solution.script.weights
-    dx, du = (getattr(plan.trajectory, e) - getattr(plan.reference, e) for e in ("x", "u"))
-    Q, R = (np.asarray(weight) for weight in weights[:2])
-    each = 0.5 * (np.einsum("ki,ij,kj->k", dx[:-1], Q, dx[:-1]) + np.einsum("ki,ij,kj->k", du, R, du))
-    act = np.searchsorted(np.array(plan.acts), plan.trajectory.t[:-1] + 1e-9, side="right") - 1
-    return [float(each[act == i].sum()) for i in range(len(plan.acts))]
 
 
 def _draw(solution: ScriptSolution, rows: list[dict[str, Any]]) -> Any:

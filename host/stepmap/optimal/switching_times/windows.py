@@ -297,6 +297,16 @@ class ScriptSolution:
         acts = (0.0, *self.tau.tolist())
         return Plan(self.trajectory, K, reference, self.trajectory.events, acts, fading)
 
+    @cached_property
+    def act_costs(self) -> tuple[float, ...]:
+        """½ Σ dxᵀQ dx + duᵀR du over the steps that begin within each act; the end and the prior are in none."""
+        plan, steps = self.plan, self.trajectory.steps
+        dx, du = (getattr(self.trajectory, e)[:steps] - getattr(plan.reference, e)[:steps] for e in ("x", "u"))
+        Q, R = (np.broadcast_to(w, (steps, *np.shape(w)[-2:])) for w in self.script.weights[:2])
+        each = 0.5 * (np.einsum("ki,kij,kj->k", dx, Q, dx) + np.einsum("ki,kij,kj->k", du, R, du))
+        act = np.searchsorted(np.array(plan.acts), self.trajectory.t[:-1] + 1e-9, side="right") - 1
+        return tuple(float(each[act == i].sum()) for i in range(len(plan.acts)))
+
     def require(self) -> ScriptSolution:
         """Itself when converged; raises ConvergenceError otherwise."""
         if not self.status.ok:
