@@ -186,7 +186,7 @@ def test_derivatives_by_dt_and_of_forces(puppet: tuple[sm.EventStep, sm.Trajecto
     step, run = puppet
     k = next(event.step for event in run.events if event.name == "line")
     x, u, layout = run.x[k], run.u[k], step.layout
-    frozen, here = step.frozen(x, u), step.sensitivity(x, u)
+    frozen, here = step.frozen(x, u), step.length_sensitivity(x, u)
 
     def moved(change: Callable[[float], tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
         h, total = 1e-5, 0.0

@@ -20,6 +20,7 @@ class Still:
 
     coordinates = np.array([1.0, 2.0, 3.0])
     motors: tuple[Any, ...] = ()
+    contact = (0, 0.0)  # no foot
 
     def readings(self) -> np.ndarray:
         return np.array([0.5, -0.5])

@@ -65,7 +65,7 @@ def _mp4(gif: bytes) -> bytes:
         source, target = Path(folder) / "run.gif", Path(folder) / "run.mp4"
         source.write_bytes(gif)
         words = ["ffmpeg", "-loglevel", "error", "-i", str(source), "-vf", EVEN, "-pix_fmt", "yuv420p", str(target)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if done.returncode:
             raise ModelError(f"ffmpeg failed: {done.stderr.strip()[:400]}")
         return target.read_bytes()
