@@ -54,6 +54,18 @@ def test_full_effort_before_the_limit_is_refused(tmp_path: Path) -> None:
         read_axes(table, wheel())
 
 
+def test_gains_that_the_firmware_cannot_hold_are_refused(tmp_path: Path) -> None:
+    text = "[board.axes.xr]\ncounts_per_unit = {counts}\nbandwidth = {bandwidth}\n"
+    system = sm.systems.get("suspended_mass")
+    table = board(tmp_path, text.format(counts=20000, bandwidth=200))
+    # Of a motor of 60 counts/ms at full effort, with 30 ms of lag: kv = 12 · 1000/60 per mille · 500 = 1e5 of 65535.
+    with pytest.raises(JobError, match=re.escape("gains are up to 1.53 times what the firmware holds")) as told:
+        read_axes(table, system)
+    assert told.value.line == 3
+    assert "smaller bandwidth" in (told.value.hint or "")
+    assert read_axes(board(tmp_path, text.format(counts=20000, bandwidth=80)), system)
+
+
 # Encoders
 
 OWN = '[board]\nmeasure = "encoders"\n'

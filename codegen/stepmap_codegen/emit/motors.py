@@ -22,6 +22,7 @@ FEWEST_LEVELS = 100  # distinct efforts of a force between its limits
 MS = 1.024  # the motor loop's unit of time [ms]
 SHIFT = 17
 UNIT = 2**SHIFT / 256  # effort per Q8 count
+LARGEST_GAIN = 2**16 - 1  # of sm_motor
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,22 @@ def read_axes(table: Table, system: System) -> list[Axis]:
         if not command.is_position and command.span > 0:
             values.setdefault("effort_per_unit", FULL / command.span)
             _require_levels(entry, command, values["effort_per_unit"])
-        made.append(Axis(**values))
+        axis = Axis(**values)
+        if command.is_position:
+            _require_gains(entry, axis)
+        made.append(axis)
     return made
+
+
+def _require_gains(entry: Table, axis: Axis) -> None:
+    """Raises where the motor's gains do not fit the 16 bits that the firmware has for each."""
+    worst = max(gains(axis).values())
+    if worst > LARGEST_GAIN:
+        raise entry.error(
+            f"the motor's gains are up to {worst / LARGEST_GAIN:.3g} times what the firmware holds",
+            *(["bandwidth"] if "bandwidth" in entry else []),
+            hint="Take a smaller bandwidth or time_constant, or an encoder with more counts_per_unit.",
+        )
 
 
 def _require_levels(entry: Table, command: Actuated, per_unit: float) -> None:
