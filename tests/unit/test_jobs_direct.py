@@ -10,6 +10,8 @@ import pytest
 import stepmap as sm
 from stepmap import jobs
 from stepmap.jobs import optimize as optimum
+from stepmap.jobs.direct.obstacles import read_obstacles
+from stepmap.toml.tables import parse_text
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "direct" / "cart_swingup.toml"
 TEXT = EXAMPLE.read_text(encoding="utf-8")
@@ -83,3 +85,28 @@ def test_obstacles_in_a_job(tmp_path: Path) -> None:
 def test_mistakes_are_named_with_their_place(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(sm.JobError, match=said.replace("[", r"\[").replace("*", r"\*")):
         jobs.load(changed(tmp_path, old, new))
+
+
+ROCK = """v 0 0 0
+v 1 0 0
+v 0 1 0
+v 0 0 1
+f 1 3 2
+f 1 2 4
+f 1 4 3
+f 2 3 4
+"""
+
+
+def test_a_mesh_that_came_with_a_job_is_the_attached_one(tmp_path: Path) -> None:
+    """Not what has its name on this computer: names in a job from elsewhere open nothing."""
+    text = b'[[obstacles]]\nkind = "mesh"\nfile = "NAME"\n'
+    other = tmp_path / "rock.obj"
+    other.write_text(ROCK.replace("v 1 0 0", "v 2 0 0"))
+    for name in ("rock.obj", str(other)):
+        root = parse_text(text.replace(b"NAME", name.encode()), "job.toml", {name: ROCK.encode()})
+        [(_, shape)] = read_obstacles(root, {})
+        assert isinstance(shape, sm.Mesh)
+        np.testing.assert_array_equal(shape.vertices, [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    with pytest.raises(sm.StepmapError, match=r"job\.toml:3.*came with it"):
+        read_obstacles(parse_text(text.replace(b"NAME", str(other).encode()), "job.toml", {}), {})

@@ -17,14 +17,18 @@ _HEAD, _FACE = 84, np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), (
 
 def read(path: Path) -> tuple[Array, Array]:
     """Vertices (n, 3) and triangles (m, 3) of a file; corners of an STL at the same place become one vertex."""
-    kind = path.suffix.lower()
-    if kind not in (".stl", ".obj"):
-        raise ModelError(f"mesh file {path}: expected a name that ends in .stl or .obj")
+    _kind(path)
     try:
         with open_file(path, links=True) as file:
             content = file.read(LARGEST + 1)
     except OSError as error:
         raise ModelError(f"mesh file {path}: cannot be read ({error.strerror})") from None
+    return parse(content, path)
+
+
+def parse(content: bytes, path: Path) -> tuple[Array, Array]:
+    """The same of what such a file holds; the path tells its kind and is for messages, nothing is read from it."""
+    kind = _kind(path)
     if len(content) > LARGEST:
         raise ModelError(f"mesh file {path}: larger than {LARGEST // 1024**2} MiB")
     try:
@@ -34,6 +38,13 @@ def read(path: Path) -> tuple[Array, Array]:
     if not len(found[1]):
         raise ModelError(f"mesh file {path}: there is no triangle in it")
     return found
+
+
+def _kind(path: Path) -> str:
+    kind = path.suffix.lower()
+    if kind not in (".stl", ".obj"):
+        raise ModelError(f"mesh file {path}: expected a name that ends in .stl or .obj")
+    return kind
 
 
 def _stl(content: bytes) -> tuple[Array, Array]:

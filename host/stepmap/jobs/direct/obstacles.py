@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from stepmap.errors import StepmapError
 from stepmap.geometry import Box, Capsule, HalfSpace, Heightmap, Mesh, Shape, Sphere
+from stepmap.geometry.grids import mesh_file
 from stepmap.jobs.direct import ground
 from stepmap.optimal.terms.clearance import Clearance
 from stepmap.toml.tables import Table
@@ -48,9 +50,9 @@ def _obstacle(table: Table, files: dict[str, bytes]) -> tuple[str, Shape]:
     first: tuple[Any, ...] = ()
     if kind == "heightmap":
         first = ground.read_ground(table, files)
-    elif kind == "mesh":
-        first = _mesh(table, files)
     try:
+        if kind == "mesh":
+            first = _mesh(table, files)
         return name, make(*first, **given)
     except StepmapError as error:
         raise table.error(str(error), hint=error.hint) from None
@@ -61,10 +63,10 @@ def _value(table: Table, key: str) -> Any:
 
 
 def _mesh(table: Table, files: dict[str, bytes]) -> tuple[Any, ...]:
-    """The name of a mesh's file."""
+    """Vertices and triangles of a mesh's file; that of a job that came with a recording is the attached one."""
     name, content = table.content("file")
     files[name] = content
-    return (name,)
+    return mesh_file.parse(content, Path(name))
 
 
 def _clearance(table: Table, named: dict[str, Shape]) -> Clearance:
