@@ -78,7 +78,7 @@ def test_the_planar_arm_waves(tmp_path: Path) -> None:
     assert told["marker_rms_within_reach"] < 0.1
     assert job.regulator is not None
     assert solution.plan.gains.shape == (100, job.step.nu, job.step.ndx)
-    pair = job._pair(solution)
+    pair = job.pair(solution)
     lengths = np.linalg.norm(np.diff(pair.dancer, axis=2)[:, :, 0], axis=2)
     # Seen in the plane, limbs of the dancer are as long as those of the mechanism, or shorter.
     assert lengths.max() < 0.25 + 1e-9

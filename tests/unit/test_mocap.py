@@ -7,6 +7,7 @@ import pytest
 
 import stepmap as sm
 from stepmap.errors import JobError, ModelError
+from stepmap.figures.theatre import _dancer
 from stepmap.mocap import Recording, read_bvh, retarget
 from stepmap.mocap.names import puppet_markers
 from tests import dancers
@@ -136,3 +137,15 @@ def test_a_missing_joint_is_told_with_what_there_is() -> None:
     with pytest.raises(ModelError, match=r"no joint looks like the left hand, for the frame 'lelbow_end'.*Paw"):
         puppet_markers(names)
     assert puppet_markers(names, {"lelbow_end": "Paw"})["lelbow_end"] == "Paw"
+
+
+def test_the_dancer_of_the_figure_stands_dances_and_stands() -> None:
+    found = read(_dancer.bvh(4.0))
+    assert set(puppet_markers(found.names).values()) < set(found.names)
+    for joint, (parent, offset) in _dancer.SKELETON.items():
+        if parent:
+            length = np.linalg.norm(np.diff(found.of([parent, joint]), axis=1), axis=2)
+            np.testing.assert_allclose(length, np.linalg.norm(offset), rtol=1e-9)
+    hands = found.of(["LeftHand", "RightHand"])[..., 1]
+    assert np.ptp(hands, axis=0).min() > 10  # cm: both are lifted
+    assert np.abs(found.positions[-1] - found.positions[0]).max() < 1e-3

@@ -24,3 +24,4 @@ class Published:
     rows: Sequence[dict[str, Any]]  # its numbers, for the JSON file
     key_figures: Sequence[tuple[str, str]]
     assumptions: Sequence[str] = field(default=())
+    animation: bytes = b""  # the same in motion, as GIF

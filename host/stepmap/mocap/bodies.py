@@ -39,7 +39,7 @@ def limbs(system: System, names: Sequence[str]) -> list[Limb]:
         at = None if joint is None else next((n for n in names if _same(where[n], where[joint.name])), None)
         centre, fixed = at, at is not None
         if centre is None or centre == frame.name:
-            centre, fixed = _before(frame, names), False
+            centre, fixed = before(frame, names), False
         key = (None if joint is None or not fixed else joint.index, centre)
         if not fixed:
             key = (-1 - frame.index, centre)  # each by itself
@@ -67,7 +67,8 @@ def _carrier(frame: Frame, where: dict[str, Array]) -> Frame | None:
     return None
 
 
-def _before(frame: Frame, names: Sequence[str]) -> str | None:
+def before(frame: Frame, names: Sequence[str]) -> str | None:
+    """The nearest named frame that carries another."""
     at = frame.parent
     while at is not None and at.name not in names:
         at = at.parent

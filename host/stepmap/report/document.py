@@ -16,10 +16,11 @@ ASSETS = Path(__file__).with_name("assets")
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG file and what it shows."""
+    """An SVG file, or one of another form, and what it shows."""
 
     caption: str
     svg: bytes
+    form: str = "svg+xml"
 
 
 @dataclass(frozen=True)
@@ -134,5 +135,5 @@ def _grid(grid: Grid) -> str:
 def _picture(picture: Picture) -> str:
     data = base64.b64encode(picture.svg).decode()
     caption = escape(picture.caption)
-    image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
+    image = f'<img alt="{caption}" src="data:image/{picture.form};base64,{data}">'
     return f"<figure>{image}<figcaption>{caption}</figcaption></figure>\n"

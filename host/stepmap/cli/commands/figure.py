@@ -24,7 +24,7 @@ def figure(
             metavar="NAME",
             help="fig2, fig3, fig4, double_pendulum, cart_pendulum, hand, particles, planner, canyon_flight, "
             "canyon_views, canyon_states, canyon_inputs, wedge_path, wedge_energy, gait_planar, gait_spatial, "
-            "gait_designed, design_search, score, waving_arm.",
+            "gait_designed, design_search, score, imitation, waving_arm.",
         ),
     ],
     recording: Annotated[
@@ -37,7 +37,7 @@ def figure(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files go.")] = Path("build/figures"),
 ) -> None:
-    """Make a published figure: PNG, SVG, its numbers as JSON, and a page that says what was assumed."""
+    """Make a published figure: PNG, SVG, GIF where it moves, numbers as JSON, a page that says what was assumed."""
     if name not in published.names():
         raise ModelError(f"no figure is called {name!r}", hint=nearest(name, published.names()))
     bar = Progress(
@@ -50,19 +50,28 @@ def figure(
     with bar:
         task = bar.add_task(name, total=1.0)
         made = published.make(name, lambda part, text: bar.update(task, completed=part, description=text), recording)
+    _write(name, made, out)
+    console().print(figures(made.key_figures, title=f"{made.source}: {made.title}"))
+    console().print(f"page: {out / f'{name}.html'}")
+
+
+def _write(name: str, made: published.Published, out: Path) -> None:
+    """PNG, SVG, GIF, JSON and the page."""
     from stepmap import plots
 
     picture = plots.render(made.figure, "svg")
     write_whole(out / f"{name}.png", plots.render(made.figure, "png"))
     write_whole(out / f"{name}.svg", picture)
     write_whole(out / f"{name}.json", json.dumps(list(made.rows), indent=1) + "\n")
+    pictures = [Picture(made.caption, picture)]
+    if made.animation:
+        write_whole(out / f"{name}.gif", made.animation)
+        pictures.append(Picture("The same in motion.", made.animation, "gif"))
     part = Section(
         made.title,
         f"After {made.source}.",
         made.key_figures,
-        [Picture(made.caption, picture)],
+        pictures,
         [(f"assumption {i}", text) for i, text in enumerate(made.assumptions, start=1)],
     )
     write_whole(out / f"{name}.html", page(f"{made.source}", [part]))
-    console().print(figures(made.key_figures, title=f"{made.source}: {made.title}"))
-    console().print(f"page: {out / f'{name}.html'}")

@@ -104,7 +104,7 @@ class ImitationJob(TrackingJob):
         plan = solution.plan
         simulation = Simulation(self.step, plan.trajectory)
         return {
-            "imitation": pictures.strip(self._pair(solution)),
+            "imitation": pictures.strip(self.pair(solution)),
             "path": plots.path(simulation, plan.reference.x),
             "tracking": plots.tracking(simulation, plan.reference.x),
             "inputs": plots.commands(simulation, plan.reference.u),
@@ -115,9 +115,10 @@ class ImitationJob(TrackingJob):
         """Moving pictures by the names of their files."""
         from stepmap.jobs.imitate import pictures
 
-        return {"dance.gif": pictures.animation(self._pair(solution))}
+        return {"dance.gif": pictures.animation(self.pair(solution))}
 
-    def _pair(self, solution: Solution) -> Pair:
+    def pair(self, solution: Solution) -> Pair:
+        """The dancer and the mechanism, to be drawn."""
         from stepmap.jobs.imitate.pictures import Pair
 
         path = solution.trajectory

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from stepmap.arrays import Array
 from stepmap.mechanics import System
-from stepmap.mocap.bodies import limbs
+from stepmap.mocap.bodies import before
 from stepmap.mocap.rehearsal import Rehearsal
 from stepmap.plots import view as views
 from stepmap.plots.skeleton import skeleton
@@ -39,9 +39,8 @@ class Pair:
         where, parts = system.positions(poses), skeleton(system)
         view = views.choose(system, where[:, parts.visible])
         at = {name: i for i, name in enumerate(made.names)}
-        bones = [
-            (at[limb.centre], at[name]) for limb in limbs(system, made.names) if limb.centre for name in limb.frames
-        ]
+        carried = {f.name: before(f, made.names) for f in system.frames if f.name in at}
+        bones = [(at[carrier], at[name]) for name, carrier in carried.items() if carrier is not None]
         dancer, page = view.project(made.dancer), view.project(where)
         lines = [page[:, np.array(pairs, dtype=int).reshape(-1, 2)] for pairs in (parts.links, parts.strings)]
         return cls(t, dancer[:, np.array(bones, dtype=int).reshape(-1, 2)], *lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ModelError, ShapeError
+from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.jobs.imitate.job import ImitationJob
 from stepmap.jobs.job import Solver
 from stepmap.jobs.limits import read_limits
@@ -43,10 +43,10 @@ def read(root: Table, name: str) -> ImitationJob:
     system = read_system(root.table("system"), files)
     settings = root.table("imitate")
     settings.only((*KEYS, *TABLES))
-    start = _settled(root.table("start"), system)
     recording = _recording(settings, files)
     manner = _manner(settings)
     markers = _markers(settings, system, recording)
+    start = _settled(root.table("start"), system)
     _frame_weights(settings, tuple(markers))
     _tension(settings)
     _solver(root.table("solver"))  # mistakes there are told before the work
@@ -190,7 +190,7 @@ def _settled(table: Table, system: System) -> Array:
     step = discretize(system, 0.01)
     try:
         return np.asarray(step.layout.pose(step.equilibrium(pose)[0]))
-    except ModelError as error:
+    except (ConvergenceError, ModelError) as error:
         raise table.error(str(error)) from None
 
 
