@@ -12,6 +12,7 @@ import pytest
 from stepmap import figures as published
 from stepmap_codegen import generate as generation
 from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.recording import read_run
 from tests.hil.commands import build_folder, call, command
 from tests.pages import near
 from tests.pil.built import KEY, ROOT, solution
@@ -97,6 +98,32 @@ def test_a_planned_motion_goes_around_a_ball_and_rests(tmp_path: Path) -> None:
     assert found["tracking_rms_m"] * 1.2 <= found["open_loop_rms_m"]
     assert found["tracking_rms_m"] < 0.002
     assert found["estimate_rms_m"] * 2 <= found["raw_measurement_rms_m"]
+
+
+@pytest.mark.slow
+def test_acts_of_a_play_are_events_of_its_run(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.touch(mode=0o600)
+    key.write_text(f"{KEY.secret.hex()}\n")
+    play = ROOT / "examples" / "scripts" / "wave.toml"
+    code, _, complaints = call(command(tmp_path, "--no-open-loop", job=play, key=key))
+    assert (code, complaints) == (0, "")
+    found = summary(tmp_path, "wave")
+    assert (found["ended"], found["bit_exact_with_host"], found["faults"]) == ("done", True, 0)
+    planned = json.loads((tmp_path / "wave" / "optimize" / "summary.json").read_text())["acts"]
+    assert [act["name"] for act in found["acts"]] == ["hang", "wave", "aside"]
+    for act, plan in zip(found["acts"], planned, strict=True):
+        assert act["planned"] == plan["begins"]
+        assert 0 <= act["begins"] - act["planned"] < 1 / 30 + 1e-9  # the first tick from there on
+        assert 0 < act["tracking_rms_m"] < 0.02
+    recorded = read_run(tmp_path / "wave" / "bench" / "run.mcap").closed
+    begin = next(at for at, text in recorded.events if text == "running")
+    told = [(text, at - begin) for at, text in recorded.events if text.startswith("act: ")]
+    assert [text for text, _ in told] == ["act: hang", "act: wave", "act: aside"]
+    assert [at for _, at in told] == pytest.approx([act["begins"] for act in found["acts"]], abs=2 / 30)
+    page = (tmp_path / "wave" / "bench" / "report.html").read_text(encoding="utf-8")
+    assert page.count('"act: wave","event"]') == 1  # once on the time axis
+    assert "from the plan, RMS" in page
 
 
 def test_a_frame_that_is_lost_while_the_board_calibrates(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import stepmap as sm
 from stepmap import jobs
 from stepmap.errors import JobError
 from tests.hil.commands import STEPMAP, call
@@ -31,6 +32,12 @@ def test_an_example_is_solved_and_tells_its_acts(tmp_path: Path) -> None:
     assert 'id="sentence">The search converged: a play of 3 acts, hang from 0.00 s, wave from 1.' in page
     with np.load(tmp_path / "wave" / "optimize" / "solution.npz") as plan:
         assert plan["gains"].shape == (180, 2, 8)
+    saved = sm.Plan.load(tmp_path / "wave" / "optimize" / "solution.npz")
+    assert [(e.name, e.kind, e.time) for e in saved.events] == [
+        (name, "act", begin) for name, begin in zip(("hang", "wave", "aside"), begins, strict=True)
+    ]
+    assert all(0 <= e.time - e.step / 30 < 1 / 30 for e in saved.events)
+    assert not saved.trajectory.events  # they are of the play, not of its mechanics
 
 
 def test_a_play_that_is_changed_goes_on_from_the_old_one() -> None:

@@ -12,6 +12,7 @@ from typing import Self
 from stepmap.errors import StepmapError
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.bench.streaming import Streaming
+from stepmap_hil.runs.acts import Begins
 from stepmap_hil.runs.foxglove import SceneWriter
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Run, RunLog
@@ -49,7 +50,7 @@ class RunSequencer(ABC):
         self.period = controller.program.period
         simulated = run.plant == "simulated"
         scene = None if recorder is None else SceneWriter(recorder, controller, simulated=simulated)
-        self.log = RunLog(job, self.codec, run, recorder, self.listener, scene)
+        self.log = RunLog(job, self.codec, run, recorder, self.listener, scene, Begins(setup.named_acts, self.period))
         self.streaming = Streaming(controller, setup.reference, self.session, self.log)
         self.moved = False  # whether the robot may move, or has moved
 

@@ -28,6 +28,7 @@ from stepmap_hil.firmware.build import Firmware
 from stepmap_hil.firmware.flash import Flashed
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.rig.file import RigFile, Workspace
+from stepmap_hil.runs.acts import Acts, named
 from stepmap_hil.runs.diagnosis import Circumstances
 from stepmap_hil.runs.mcap import name_of
 from stepmap_hil.sensors import base as sensors
@@ -110,6 +111,11 @@ class Setup:
             return self.settings.steps * (gait.steps + gait.beyond)
         more = 0.0 if self.reference is None else self.reference.seconds / self.controller.program.period
         return len(self.controller.schedule.rows) - 1 + ceil(more - 1e-9)
+
+    @property
+    def named_acts(self) -> Acts:
+        """Acts of a play, and when they begin."""
+        return named(self.job, self.acts)
 
     def circumstances(self, faults: Sequence[Fault] = ()) -> Circumstances:
         """What a diagnosis has to know; `faults` are those that happened, with those of the operator."""

@@ -14,6 +14,7 @@ from stepmap_codegen import Controller
 from stepmap_codegen.reference_loop import ReferenceLoop
 from stepmap_hil.report import quantities
 from stepmap_hil.report.series import Series, common, moving, rms, roughness
+from stepmap_hil.runs.acts import Acts, metrics
 from stepmap_hil.runs.fault_verdict import MOVING, NEVER
 from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.log import Run, errors
@@ -130,6 +131,13 @@ def summarize(
         "digest": run.digest(),
     }
     return {**made, **{name: value for name, value in more.items() if name not in made}}  # what was computed stays
+
+
+def played_acts(controller: Controller, acts: Acts, s: Series) -> list[dict[str, Any]]:
+    """Acts of a play: when they began, and how far the bodies were from the plan meanwhile."""
+    travel = quantities.bodies_travel(controller.plant.step.system)
+    off = errors(controller, s.coordinates, s.reference) if travel else None
+    return metrics(acts, controller.program.period, s, off)
 
 
 def walk(run: Run) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from stepmap_hil.report import plots as figures
 from stepmap_hil.report import room
 from stepmap_hil.report.page import Origin, RunView, explorer
 from stepmap_hil.report.series import moving, series
-from stepmap_hil.report.summary import comparison, summarize
+from stepmap_hil.report.summary import comparison, played_acts, summarize
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
 
@@ -63,7 +63,9 @@ def evaluate(
     mine = series(controller, closed)
     other = series(controller, opened) if opened is not None and moving(opened) else None
     around = room.clearances(job)
+    played = () if origin is None else origin.acts
     more = {**known, **comparison(controller, mine, other), **room.metrics(around, mine, other)}
+    more |= {"acts": played_acts(controller, played, mine)} if played else {}
     summary = summarize(controller, closed, mine, more, other)
     drawn = figures.draw(controller, mine, other, known.get("angles") or "rad", room.shapes(job))
     captions = figures.captions(controller, compared=other is not None)

@@ -16,6 +16,7 @@ from stepmap.steps.protocol import Event
 from stepmap_codegen import Controller
 from stepmap_hil.faults.spec import FaultVerdict
 from stepmap_hil.plant.mechanism import WalkedStep
+from stepmap_hil.runs.acts import WORD, Begins
 from stepmap_hil.runs.followed import Followed, references
 from stepmap_hil.runs.foxglove import SceneWriter
 from stepmap_hil.runs.listener import RunListener
@@ -147,6 +148,7 @@ class RunLog:
     recorder: Recorder | None
     listener: RunListener
     scene: SceneWriter | None = None  # what viewers draw, beside what this package reads
+    acts: Begins | None = None  # of a play
 
     def tick(self, time: float, message: Message, seen: Measurement, *, running: bool, measured: bool) -> Row:
         """Logs a tick and the measurement it followed; one not ``measured`` is a sample of the plant at the tick."""
@@ -176,6 +178,8 @@ class RunLog:
             modes=list(message.modes[: len(self.codec.fields.get("mode", []))]),
         )
         self._modes(row)
+        for name in () if self.acts is None else self.acts.passed(row):
+            self.event(time, f"{WORD}{name}")
         self.run.rows.append(row)
         self.listener.on_tick(row, message)
         if self.recorder is not None:

@@ -45,7 +45,7 @@ class ScriptJob(TrackingJob):
     def script(self) -> Script:
         """The problem that is solved."""
         times = (self.at, self.give, self.blend)
-        return Script(self.step, self.acts, self.steps, times, self.weights.matrices, self.start)
+        return Script(self.step, self.acts, self.steps, times, self.weights.matrices, self.start, self.act_names)
 
     def solve(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> ScriptSolution:  # type: ignore[override]
         """The best motion and times, from the written ones, or near a guess such as the result of an earlier play."""

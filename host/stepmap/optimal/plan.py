@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from stepmap.optimal import plan_file
 from stepmap.optimal.lqr import lqr, riccati
 from stepmap.steps.layout import MechanicalLayout
 from stepmap.steps.protocol import Event, StepMap, Trajectory
+
+ACT = "act"  # the kind of an event that is the begin of an act
+NODE = 1e-9  # of a step: a begin that near to a node is at it
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +32,7 @@ class Plan:
     trajectory: Trajectory
     gains: Array
     reference: Trajectory
-    events: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()  # those of the trajectory, and the acts of a script
     acts: tuple[float, ...] = ()  # times [s] at which the acts of a script begin
     fading: str = ""
 
@@ -85,12 +88,19 @@ class Plan:
             plan_file.require_for(step, manifest, path)
         events = plan_file.events_from(manifest.get("events", ()), path)
         try:
-            found = plan_file.trajectory_of(arrays, events, plan_file.modes_from(manifest, path))
+            gaps = tuple(event for event in events if event.kind != ACT)
+            found = plan_file.trajectory_of(arrays, gaps, plan_file.modes_from(manifest, path))
             reference = Trajectory(found.t, arrays["x_ref"], arrays["u_ref"])
             acts, fading = tuple(manifest.get("acts", ())), str(manifest.get("fading", ""))
             return cls(found, arrays["gains"], reference, events, acts, fading)
         except (ShapeError, TypeError) as error:
             raise DamagedError(f"{path}: its arrays do not fit together: {error}") from None
+
+
+def with_acts(gaps: Sequence[Event], names: Sequence[str], begins: Sequence[float], dt: float) -> tuple[Event, ...]:
+    """Events of a trajectory and the begins [s] of acts, in their order."""
+    acts = [Event(at, int(at / dt + NODE), name, ACT) for name, at in zip(names, begins, strict=True)]
+    return tuple(sorted([*gaps, *acts], key=lambda event: event.time))
 
 
 def gains_with_steady_end(

@@ -13,11 +13,11 @@ from stepmap.steps.layout import Layout
 
 
 class Event(NamedTuple):
-    """What happened inside a step: a gap closed ("impact") or opened ("release")."""
+    """What happened inside a step: a gap closed ("impact") or opened ("release"); in plans also an "act" that began."""
 
     time: float  # s
     step: int  # that located it; the time of a release is interpolated, and may lie in the step before
-    name: str  # of the gap
+    name: str  # of the gap or the act
     kind: str
     impulse: float = 0.0  # N s
     energy: float = 0.0  # J lost

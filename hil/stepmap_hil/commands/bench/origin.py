@@ -12,6 +12,7 @@ from stepmap.jobs import Job
 from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.report.page import Origin
+from stepmap_hil.runs.acts import named
 from stepmap_hil.runs.recording import RecordedRun
 
 
@@ -19,7 +20,7 @@ def origin_of(setup: Setup, begun: str = "", recording: str = "run.mcap") -> Ori
     """Of a run that was just made."""
     job, changed = setup.job, setup.settings.plant.system
     known = _numbers({} if setup.rig.real else changed)
-    return Origin(job, _text(job), _date(begun), stepmap.__version__, named(job, setup.acts), recording, known)
+    return Origin(job, _text(job), _date(begun), stepmap.__version__, setup.named_acts, recording, known)
 
 
 def recorded_origin(recorded: RecordedRun, file: Path) -> Origin:
@@ -31,12 +32,6 @@ def recorded_origin(recorded: RecordedRun, file: Path) -> Origin:
         changed = {}
     begun, made, acts = ("", "", ()) if about is None else (about.begun, about.stepmap, about.acts)
     return Origin(job, _text(job), _date(begun), made, named(job, acts), file.name, _numbers(changed))
-
-
-def named(job: Job, begins: tuple[float, ...]) -> tuple[tuple[float, str], ...]:
-    """Begins of acts with their names."""
-    names = getattr(job, "act_names", ())
-    return tuple(zip(begins, names, strict=False))
 
 
 def _numbers(changed: Any) -> dict[str, float]:

@@ -47,7 +47,9 @@ def _chapters(view: RunView) -> list[Chapter]:
     system = view.controller.plant.step.system
     pose = view.controller.plant.step.layout.pose
     poses, reference = view.place(view.series.coordinates), view.place(pose(view.series.reference))
-    given = Subject(view.origin.job, system, view.time, poses, reference, flown=True, acts=view.origin.acts)
+    given = Subject(
+        view.origin.job, system, view.time, poses, reference, flown=True, acts=view.origin.acts, told=view.summary
+    )
     return chapters(given)
 
 

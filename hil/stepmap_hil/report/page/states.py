@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepmap.report.charts import Mark, Span
 from stepmap_hil.report.page.view import RunView
+from stepmap_hil.runs.acts import WORD
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.reasons import explain
 
@@ -36,5 +37,6 @@ def marks(view: RunView) -> list[Mark]:
     """Events of the run that are on its time axis, and acts of a play."""
     end = float(view.time[-1]) + 1e-9
     found = [(at - view.begin, text) for at, text in view.run.events]
-    found += [(at, f"act: {name}") for at, name in view.origin.acts]
+    if not any(text.startswith(WORD) for _, text in found):  # recordings of older versions have no such events
+        found += [(at, f"{WORD}{name}") for at, name in view.origin.acts]
     return [Mark(at, text[:SHORT]) for at, text in sorted(found) if 0 <= at <= end]

@@ -41,7 +41,7 @@ def plan_page(
     layers = [Layer("plan", "plant", pose(plan.trajectory.x))]
     layers += [] if same else [Layer("wanted", "reference", wanted)]
     verdict = Verdict.read(told["verdict"])
-    marks = [Mark(e.time, f"{e.name} {'opens' if e.kind == 'release' else 'closes'}") for e in plan.events]
+    marks = [Mark(e.time, f"{e.name} {'opens' if e.kind == 'release' else 'closes'}") for e in plan.trajectory.events]
     drawn = [Picture(name.removesuffix(".svg"), svg) for name, svg in pictures.items() if name.endswith(".svg")]
     return explore(
         Explorer(

@@ -22,7 +22,7 @@ from stepmap.mechanics.quantity import number
 from stepmap.optimal.cost import TrackingCost
 from stepmap.optimal.directions import ROUNDING
 from stepmap.optimal.lqr import gains
-from stepmap.optimal.plan import Plan, gains_with_steady_end
+from stepmap.optimal.plan import Plan, gains_with_steady_end, with_acts
 from stepmap.optimal.problem import Iteration, Problem, Status
 from stepmap.optimal.projection import Monitor, optimize
 from stepmap.optimal.riccati import Quadratic, recursions
@@ -64,13 +64,15 @@ def script(
     R: ArrayLike,
     Qf: ArrayLike,
     start: ArrayLike,
+    names: Sequence[str] = (),
 ) -> Script:
     """A play of ``acts`` over so many steps of a map; act j ≥ 1 is written to begin ``at[j−1]`` and may ``give`` [s].
 
     An act has formulas of its local time by coordinate; what it does not name stays at the start. ``give`` is the
-    standard deviation of a begin, one number or one per switch; ``blend`` is the time a change takes.
+    standard deviation of a begin, one number or one per switch; ``blend`` is the time a change takes. ``names`` are
+    those of the acts in the plan's events.
     """
-    return Script(step, acts, steps, (at, give, blend), (Q, R, Qf), start)
+    return Script(step, acts, steps, (at, give, blend), (Q, R, Qf), start, names)
 
 
 def require_times(at: Sequence[float] | Array, give: Sequence[float] | Array, blend: float, end: float) -> None:
@@ -100,6 +102,7 @@ class Script:
         times: tuple[ArrayLike, ArrayLike, float],
         weights: tuple[ArrayLike, ArrayLike, ArrayLike],
         start: ArrayLike,
+        names: Sequence[str] = (),
     ) -> None:
         if not isinstance(step, VariationalStep) or not step.layout.plain:
             raise ModelError("step: a script needs a map from sm.discretize whose coordinates are plain numbers")
@@ -107,6 +110,9 @@ class Script:
             raise ModelError(f"steps: expected a whole number from 1 on, got {steps!r}")
         if isinstance(acts, str) or not acts:
             raise ModelError("acts: expected a list with formulas by coordinate for each act")
+        self.names = tuple(names) or tuple(f"act {j}" for j in range(len(acts)))
+        if len(self.names) != len(acts):
+            raise ModelError(f"names: expected one for each of {len(acts)} acts, got {len(self.names)}")
         self.step, self.end = step, steps * step.dt
         m = len(acts) - 1
         self.at = vector(times[0], m, "at")
@@ -295,7 +301,8 @@ class ScriptSolution:
         K, fading = gains_with_steady_end(s.step, self.trajectory, cost.Q, cost.R, K)
         reference = Trajectory(self.trajectory.t, cost.x_ref, cost.u_ref)
         acts = (0.0, *self.tau.tolist())
-        return Plan(self.trajectory, K, reference, self.trajectory.events, acts, fading)
+        events = with_acts(self.trajectory.events, s.names, acts, s.step.dt)
+        return Plan(self.trajectory, K, reference, events, acts, fading)
 
     @cached_property
     def act_costs(self) -> tuple[float, ...]:
