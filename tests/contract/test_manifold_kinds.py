@@ -62,7 +62,7 @@ def test_compiled_is_evaluated(step: CompiledPointer) -> None:
     for ours, theirs in (
         (path.x, other.rollout(par, dt, X, path.u)[1]),
         (step.linearize_along(path)[0], other.linearize_all(par, dt, path.x[:-1], path.u, None)[2]),
-        (step.curvature_along(path, Z).xx, other.curvature_all(par, dt, path.x[:-1], path.u, Z)[1]),
+        (step.curvature_along(path, Z).xx, other.curvature_all(par, dt, path.x[:-1], path.u, None, Z)[1]),
         (closed.u, other.project(par, dt, start, path.x, path.u, K)[2]),
     ):
         np.testing.assert_allclose(ours, theirs, atol=1e-13)

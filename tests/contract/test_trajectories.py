@@ -41,11 +41,15 @@ def test_derivatives_along_what_is_no_trajectory(catalog: Case) -> None:
     step, x, u = catalog.points[0]
     path = path_of(step, x, u)
     moved = sm.Trajectory(path.t, path.x + 1e-3 * np.random.default_rng(4).normal(size=path.x.shape), path.u)
+    Z = np.random.default_rng(3).normal(size=(STEPS, step.ndx))
     A, B = step.linearize_along(moved)
+    bend = step.curvature_along(moved, Z)
     for k in range(STEPS):
         at = step.linearize(moved.x[k], moved.u[k])
         close(A[k], at.A)
         close(B[k], at.B)
+        for ours, theirs in zip(bend, step.curvature(moved.x[k], moved.u[k], Z[k]), strict=True):
+            close(ours[k], theirs)
 
 
 def test_following_without_gains_is_the_rollout(catalog: Case) -> None:
@@ -116,5 +120,7 @@ def test_an_infeasible_path_is_linearized_about_the_map_s_own_next_state() -> No
     x = step.rest({})
     jump = np.array([x, x])
     jump[1, 1] = 2.0
-    A, _ = step.linearize_along(sm.Trajectory([0.0, step.dt], jump, x[None, 2:4]))
+    path, z = sm.Trajectory([0.0, step.dt], jump, x[None, 2:4]), np.ones(step.ndx)
+    A, _ = step.linearize_along(path)
     close(A[0], step.linearize(x, x[2:4]).A)
+    close(step.curvature_along(path, z[None]).xx[0], step.curvature(x, x[2:4], z).xx)

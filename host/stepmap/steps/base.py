@@ -134,7 +134,7 @@ class KernelStep:
         z, weights = vector(z, self.ndx, "z"), np.zeros(self.nc) if m is None else vector(m, self.nc, "m")
         lengths = self._lengths_of(dt, 1)
         info, H = self.kernel.second_sensitivity_all(
-            self.parameter_values, lengths, x[None], u[None], z[None], weights[None]
+            self.parameter_values, lengths, x[None], u[None], None, z[None], weights[None]
         )
         self._require(info, x, u)
         return SecondSensitivity.of(H[0], self.ndx)
@@ -240,7 +240,7 @@ class KernelStep:
         """Z_kᵀ D²f at the points of a trajectory; Z is (N, ndx)."""
         X, U, Z = self._points_of(trajectory, Z)
         lengths = self._lengths_of(dt, len(U))
-        info, xx, xu, uu = self.kernel.curvature_all(self.parameter_values, lengths, X, U, Z)
+        info, xx, xu, uu = self.kernel.curvature_all(self.parameter_values, lengths, X, U, trajectory.x[1:], Z)
         self._require_all(info, X, U, "step {} of the trajectory: ")
         return Curvature(xx, xu, uu)
 
@@ -249,7 +249,8 @@ class KernelStep:
         self._fits(trajectory)
         X, U = trajectory.x[:-1], trajectory.u
         lengths = self._lengths_of(dt, len(U))
-        info, after, forces, Y, M = self.kernel.sensitivity_all(self.parameter_values, lengths, X, U, None)
+        wanted = trajectory.x[1:]
+        info, after, forces, Y, M = self.kernel.sensitivity_all(self.parameter_values, lengths, X, U, wanted)
         self._require_all(info, X, U, "step {} of the trajectory: ")
         n = self.ndx
         parts = (Y[..., :n], Y[..., n:-1], Y[..., -1], M[..., :n], M[..., n:-1], M[..., -1])
@@ -264,7 +265,8 @@ class KernelStep:
         if weights.shape != (len(U), self.nc):
             raise ShapeError(f"M: expected {(len(U), self.nc)}, got {weights.shape}")
         lengths = self._lengths_of(dt, len(U))
-        info, H = self.kernel.second_sensitivity_all(self.parameter_values, lengths, X, U, Z, weights)
+        wanted = trajectory.x[1:]
+        info, H = self.kernel.second_sensitivity_all(self.parameter_values, lengths, X, U, wanted, Z, weights)
         self._require_all(info, X, U, "step {} of the trajectory: ")
         return SecondSensitivity.of(H, self.ndx)
 

@@ -68,7 +68,8 @@ enum {
 
 enum { MAX_ITERATIONS = 60 };
 
-#define NEAR 1e-6 /* a guess of q2 is used if the first correction, relative to q2, is below this */
+#define NEAR 1e-9  /* a guess of the next state is used if it is the solution up to this, relative to its size */
+#define SAME 1e-13 /* correction behind which the matrix from before it is that of the solution */
 
 /* Arrays in the first part are written by generated functions only: those never store structural zeros, so the zeros
  * of a cleared workspace must stay. */
@@ -104,6 +105,7 @@ typedef struct {
   double h1[NC], rate[AT_LEAST_ONE(NK)]; /* h at qb1; rates of the kinematic coordinates */
   int closed[NC];
 #endif
+  double left; /* the correction that followed on the matrix, relative to q2; infinite where there was another */
   double G[NZ], matrix[NZ * NZ], inverse[NZ];
   int pivot[NZ];
   double D[NZ * NWP]; /* dz/dw */
@@ -326,6 +328,7 @@ static int newton(workspace *s, const arguments *a, double trust, int damped, in
     const int chord_end = !fresh && rate < 0.5 && size * rate <= 1e-17;        /* next: smaller by the rate */
     const int floor_reached = size <= 1e-15 || (size <= 1e-11 && rate >= 0.5); /* rounding */
     if (newton_end || chord_end || floor_reached) {
+      s->left = fresh ? size : INFINITY;
       return SM_OK;
     }
     const int slow = rate > 0.1 && size > 1e-11; /* below, it is rounding that a new matrix does not help */
@@ -347,37 +350,6 @@ static void start(workspace *s, const arguments *a, const double *guess) {
   evaluate_constraints(s, a, s->q1, s->Dh1);
 }
 
-#endif
-
-/* Solves the step; info = {iterations, residual}. On return qm, vm belong to the last correction but one. */
-static int solve(workspace *s, const arguments *a, const double *guess, double *info) {
-  int iterations = 0, status = SM_NOT_FINITE;
-  info[0] = info[1] = 0.0;
-  if (!all_finite(a->x, NX) || !all_finite(a->u, NV)) {
-    return status;
-  }
-  start(s, a, guess);
-  status = newton(s, a, guess ? NEAR : INFINITY, 0, &iterations);
-  if (status != SM_OK && guess) { /* far from the solution, it might lead to another one */
-    start(s, a, NULL);
-    status = newton(s, a, INFINITY, 0, &iterations);
-  }
-  if (status != SM_OK) {
-    start(s, a, NULL);
-    status = newton(s, a, INFINITY, 1, &iterations);
-  }
-  info[0] = iterations;
-  if (status != SM_OK) {
-    double worst = 0.0;
-    for (int i = 0; i < NZ; i++) {
-      worst = fmax(worst, fabs(s->G[i]));
-    }
-    info[1] = worst;
-  }
-  return status;
-}
-
-#ifndef SM_BALLS
 static void next_state(const workspace *s, const arguments *a, double *x2) {
   double next[NX];
   memcpy(next, s->q2, NQ * sizeof(double));
@@ -391,6 +363,59 @@ static void next_state(const workspace *s, const arguments *a, double *x2) {
 }
 
 #endif
+
+/* Whether a solution found from a guess is that guess, momenta included: there may be others, which the map avoids. */
+static int is_guess(const workspace *s, const arguments *a, const double *guess) {
+  double next[NX], off = 0.0, size = 0.0;
+  next_state(s, a, next);
+  for (int i = 0; i < NX; i++) {
+    off = fmax(off, fabs(next[i] - guess[i]));
+    size = fmax(size, fabs(guess[i]));
+  }
+  return off <= NEAR * (1.0 + size);
+}
+
+/* Solves the step; info = {iterations, residual}. On return qm, vm belong to the last correction but one. */
+static int solve(workspace *s, const arguments *a, const double *guess, double *info) {
+  int iterations = 0, status = SM_NOT_FINITE;
+  info[0] = info[1] = 0.0;
+  if (!all_finite(a->x, NX) || !all_finite(a->u, NV)) {
+    return status;
+  }
+  start(s, a, guess);
+  status = newton(s, a, guess ? NEAR : INFINITY, 0, &iterations);
+  if (!guess) { /* derivatives go with the very state that a step ends in */
+    s->left = INFINITY;
+  } else if (status != SM_OK || !is_guess(s, a, guess)) {
+    start(s, a, NULL);
+    status = newton(s, a, INFINITY, 0, &iterations);
+    s->left = INFINITY;
+  }
+  if (status != SM_OK) {
+    start(s, a, NULL);
+    status = newton(s, a, INFINITY, 1, &iterations);
+    s->left = INFINITY;
+  }
+  info[0] = iterations;
+  if (status != SM_OK) {
+    double worst = 0.0;
+    for (int i = 0; i < NZ; i++) {
+      worst = fmax(worst, fabs(s->G[i]));
+    }
+    info[1] = worst;
+  }
+  return status;
+}
+
+/* L, F and h with their slopes and the factors of G_z at the solution, unless the last turn of Newton's method was there. */
+static int at_solution(workspace *s, const arguments *a) {
+  if (s->left <= SAME) {
+    return SM_OK;
+  }
+  evaluate_second(s, a);
+  evaluate_constraints(s, a, s->q2, s->Dh2);
+  return FACTORIZE(s, a);
+}
 
 /* Forces [N] along the constraints' gaps during the step, positive when they pull. */
 static void write_multipliers(workspace *s, const arguments *a, double *multipliers) {
@@ -432,9 +457,7 @@ static void differentiate_length(workspace *s, const arguments *a) {
 static int differentiate(workspace *s, const arguments *a) {
   const double dt = a->dt;
   static const int active[NA] = ACTIVE;
-  evaluate_second(s, a);
-  evaluate_constraints(s, a, s->q2, s->Dh2);
-  if (factorize(s, dt)) {
+  if (at_solution(s, a)) {
     return SM_SINGULAR;
   }
   memset(s->D, 0, sizeof s->D);

@@ -240,7 +240,9 @@ static void make_unit(double *stored_q) {
   }
 }
 
-#ifndef SM_GAPS /* what follows is of steps of one segment */
+#ifndef SM_GAPS                                           /* what follows is of steps of one segment */
+static int at_solution(workspace *s, const arguments *a); /* of segment.h */
+
 static void start(workspace *s, const arguments *a, const double *guess) {
   memcpy(s->q1, a->x, sizeof s->q1);
   memcpy(s->q2, guess ? guess : a->x, sizeof s->q2);
@@ -316,9 +318,7 @@ static void differentiate_rows(workspace *s, const arguments *a) {
 }
 
 static int differentiate(workspace *s, const arguments *a) {
-  evaluate_second(s, a);
-  evaluate_constraints(s, a, s->q2, s->Dh2);
-  if (factorize(s, a)) {
+  if (at_solution(s, a)) {
     return SM_SINGULAR;
   }
   memset(s->D, 0, sizeof s->D);

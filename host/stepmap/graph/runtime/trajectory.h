@@ -117,12 +117,14 @@ SM_EXPORT int sm_linearize_all(void *work, const double *par, const double *dt, 
 }
 
 #ifdef SM_CURVATURE
-/* Contracted second derivatives at n points. */
+/* Contracted second derivatives at n points; `guess` as of sm_linearize_all. */
 SM_EXPORT int sm_curvature_all(void *work, const double *par, const double *dt, int each, int n, const double *X,
-                               const double *U, const double *eta, double *xx, double *xu, double *uu, double *info) {
+                               const double *U, const double *guess, const double *eta, double *xx, double *xu,
+                               double *uu, double *info) {
   for (int k = 0; k < n; k++) {
-    const int status = sm_curvature(work, par, dt[k * each], row(X, k, NX), row(U, k, NV), NULL, row(eta, k, NDX),
-                                    row_out(xx, k * NDX, NDX), row_out(xu, k * NDX, NV), row_out(uu, k * NV, NV), info);
+    const int status = sm_curvature(work, par, dt[k * each], row(X, k, NX), row(U, k, NV),
+                                    guess ? row(guess, k, NX) : NULL, row(eta, k, NDX), row_out(xx, k * NDX, NDX),
+                                    row_out(xu, k * NDX, NV), row_out(uu, k * NV, NV), info);
     if (status != SM_OK) {
       info[2] = k;
       return status;
@@ -171,11 +173,12 @@ SM_EXPORT int sm_sensitivity_all(void *work, const double *par, const double *dt
 #ifdef SM_SECOND_SENSITIVITY
 /* All contracted second derivatives at n points. */
 SM_EXPORT int sm_second_sensitivity_all(void *work, const double *par, const double *dt, int each, int n,
-                                        const double *X, const double *U, const double *eta, const double *nu,
-                                        double *H, double *info) {
+                                        const double *X, const double *U, const double *guess, const double *eta,
+                                        const double *nu, double *H, double *info) {
   for (int k = 0; k < n; k++) {
-    const int status = sm_second_sensitivity(work, par, dt[k * each], row(X, k, NX), row(U, k, NV), NULL,
-                                             row(eta, k, NDX), row(nu, k, NC), row_out(H, k * NS, NS), info);
+    const int status =
+        sm_second_sensitivity(work, par, dt[k * each], row(X, k, NX), row(U, k, NV), guess ? row(guess, k, NX) : NULL,
+                              row(eta, k, NDX), row(nu, k, NC), row_out(H, k * NS, NS), info);
     if (status != SM_OK) {
       info[2] = k;
       return status;

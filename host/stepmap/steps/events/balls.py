@@ -32,14 +32,16 @@ class BallEventKernel(EventKernel):
         info, H = self._second(par, dt, x, u, z, np.zeros(self.nc))
         return info, H[:n, :n], H[:n, n:-1], H[n:-1, n:-1]
 
-    def curvature_all(self, par: Array, dt: Array, X: Array, U: Array, Z: Array) -> tuple[Info, Array, Array, Array]:
-        info, H = self.second_sensitivity_all(par, dt, X, U, Z, np.zeros((len(U), self.nc)))
+    def curvature_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array
+    ) -> tuple[Info, Array, Array, Array]:
+        info, H = self.second_sensitivity_all(par, dt, X, U, guess, Z, np.zeros((len(U), self.nc)))
         n = self.ndx
         xx, xu, uu = (np.ascontiguousarray(part) for part in (H[:, :n, :n], H[:, :n, n:-1], H[:, n:-1, n:-1]))
         return info, xx, xu, uu
 
     def second_sensitivity_all(
-        self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array, N: Array
     ) -> tuple[Info, Array]:
         ns = self.ndx + self.nu + 1
         out, info = np.empty((len(U), ns, ns)), Info(OK, 0, 0.0)

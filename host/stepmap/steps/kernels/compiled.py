@@ -40,7 +40,7 @@ class Kernel(Protocol):
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
     ) -> tuple[Info, Array, Array, Array]: ...
     def curvature_all(
-        self, par: Array, dt: Array, X: Array, U: Array, Z: Array
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array
     ) -> tuple[Info, Array, Array, Array]: ...
     def sensitivity_all(
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
@@ -49,7 +49,7 @@ class Kernel(Protocol):
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
     ) -> tuple[Info, Array, Array, Array, Array]: ...
     def second_sensitivity_all(
-        self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array, N: Array
     ) -> tuple[Info, Array]: ...
 
 
@@ -227,13 +227,15 @@ class CompiledKernel:
         out = np.empty((n, self.nx)), np.empty((n, ndx, ndx)), np.empty((n, ndx, nu))
         return self._points("first", "sm_linearize_all", par, dt, (X, U, guess), out), *out
 
-    def curvature_all(self, par: Array, dt: Array, X: Array, U: Array, Z: Array) -> tuple[Info, Array, Array, Array]:
+    def curvature_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array
+    ) -> tuple[Info, Array, Array, Array]:
         other = self._substitute("second")
         if other is not None:
-            return other.curvature_all(par, dt, X, U, Z)
+            return other.curvature_all(par, dt, X, U, guess, Z)
         n, ndx, nu = len(U), self.ndx, self.nu
         out = np.empty((n, ndx, ndx)), np.empty((n, ndx, nu)), np.empty((n, nu, nu))
-        return self._points("second", "sm_curvature_all", par, dt, (X, U, Z), out), *out
+        return self._points("second", "sm_curvature_all", par, dt, (X, U, guess, Z), out), *out
 
     def sensitivity_all(
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
@@ -257,14 +259,14 @@ class CompiledKernel:
         return info, out[0], out[1], out[2], out[3]
 
     def second_sensitivity_all(
-        self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array, N: Array
     ) -> tuple[Info, Array]:
         other = self._substitute(self.sensitivities[1])
         if other is not None:
-            return other.second_sensitivity_all(par, dt, X, U, Z, N)
+            return other.second_sensitivity_all(par, dt, X, U, guess, Z, N)
         ns = self.ndx + self.nu + 1
         out = (np.empty((len(U), ns, ns)),)
-        return self._points(self.sensitivities[1], "sm_second_sensitivity_all", par, dt, (X, U, Z, N), out), *out
+        return self._points(self.sensitivities[1], "sm_second_sensitivity_all", par, dt, (X, U, guess, Z, N), out), *out
 
     def _points(
         self, of: str, name: str, par: Array, dt: Array, given: tuple[Array | None, ...], out: tuple[Array, ...]
@@ -309,10 +311,10 @@ def _declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
         "sm_rollout_many": [*many, size, ctypes.c_ssize_t, *[pointer] * 5],
         "sm_project": [*many, *[pointer] * 9],
         "sm_linearize_all": [*many, *[pointer] * 7],
-        "sm_curvature_all": [*many, *[pointer] * 7],
+        "sm_curvature_all": [*many, *[pointer] * 8],
         "sm_sensitivity_all": [*many, *[pointer] * 8],
         "sm_parameters_all": [*many, *[pointer] * 8],
-        "sm_second_sensitivity_all": [*many, *[pointer] * 6],
+        "sm_second_sensitivity_all": [*many, *[pointer] * 7],
     }
     for name, arguments in signatures.items():
         if hasattr(loaded, name):

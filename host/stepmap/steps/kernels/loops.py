@@ -84,7 +84,9 @@ class Loops:
             A[k], B[k] = slopes
         return info, after, A, B
 
-    def curvature_all(self, par: Array, dt: Array, X: Array, U: Array, Z: Array) -> tuple[Info, Array, Array, Array]:
+    def curvature_all(
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array
+    ) -> tuple[Info, Array, Array, Array]:
         n, ndx, nu = len(U), self.layout.ndx, U.shape[1]
         xx, xu, uu = np.empty((n, ndx, ndx)), np.empty((n, ndx, nu)), np.empty((n, nu, nu))
         info = Info(OK, 0, 0.0)
@@ -125,7 +127,7 @@ class Loops:
         return info, after, A, B, T
 
     def second_sensitivity_all(
-        self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array, N: Array
     ) -> tuple[Info, Array]:
         n, ns = len(U), self.layout.ndx + U.shape[1] + 1
         H = np.empty((n, ns, ns))

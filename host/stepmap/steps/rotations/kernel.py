@@ -43,9 +43,9 @@ class BallKernel(CompiledKernel):
         return self._other.parameters_all(par, dt, X, U, guess)
 
     def second_sensitivity_all(
-        self, par: Array, dt: Array, X: Array, U: Array, Z: Array, N: Array
+        self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None, Z: Array, N: Array
     ) -> tuple[Info, Array]:
-        return self._other.second_sensitivity_all(par, dt, X, U, Z, N)
+        return self._other.second_sensitivity_all(par, dt, X, U, guess, Z, N)
 
 
 def ball_kernel(step: VariationalStep) -> BallKernel:
