@@ -28,6 +28,7 @@ import stepmap as sm
 from stepmap import jobs
 from stepmap.identification.identify import prepare
 from stepmap.steps.check import difference
+from stepmap.steps.events.kernel import Point
 from stepmap_hil.runs.observed import observed
 from stepmap_hil.runs.recording import read_run
 from tests.mechanisms import case
@@ -56,6 +57,7 @@ def least(call: Callable[[], object], times: int = 7) -> float:
 def derivatives() -> Iterator[Told]:
     """A, B, T beside A, B, and T beside sixth-order differences."""
     os.environ["STEPMAP_THREADS"] = "1"
+    yield from _through_events()
     for name in ("suspended_mass", "cart_pendulum", "marionette"):
         subject = case(name)
         step = sm.discretize(subject.system, 0.01)
@@ -76,6 +78,33 @@ def derivatives() -> Iterator[Told]:
         off = min(np.abs(difference(after, par, h * size) - exact.T).max() for h in (3e-4, 1e-3, 3e-3))
         off /= max(1.0, np.abs(exact.T).max())
         yield f"{name}: T against differences", f"{off:.1e}", "≤ 1e-9", bool(off <= 1e-9)
+
+
+def _through_events() -> Iterator[Told]:
+    """Of a mass that a winch drops twice: A, B, T and what it is compared with hold the order of events."""
+    step = sm.discretize(sm.systems.get("suspended_mass_string"), 1 / 30)
+    t = step.dt * np.arange(1, 151)
+    length = 0.6 + 0.15 * np.clip((t - 1.5) / 0.09, 0, 1) + 0.1 * np.clip((t - 3) / 0.06, 0, 1)
+    path = step.rollout(
+        step.rest({"xm": 0.02, "ym": 0.4, "xr": 0.02, "r": 0.6}), np.c_[0.02 + 0.1 * np.sin(3.5 * t), length]
+    )
+    par, dt, X, U = step.parameter_values, np.array([step.dt]), path.x[:-1], path.u
+    plain = least(lambda: step.kernel.linearize_all(par, dt, X, U, None))
+    with_T = least(lambda: step.by_parameters(par, dt, X, U, None))
+    name, busy, worst = "suspended_mass_string", sorted({event.step for event in path.events}), 0.0
+    yield f"{name}: A, B, T beside A, B", f"{with_T / plain:.2f} times", "≤ 1.4", with_T <= 1.4 * plain
+    T, size = step.by_parameters(par, dt, X, U, None)[4], np.maximum(np.abs(par), 0.1)
+    for k in busy:
+        place = Point(step.dt, X[k], U[k])
+
+        def after(values: np.ndarray, at: Any = place, k: int = k) -> np.ndarray:
+            info, there, *_ = step.kernel.frozen(par, at, at, values)
+            return step.layout.difference(path.x[k + 1], there) if not info.status else np.full(step.ndx, np.nan)
+
+        errors = [np.abs(difference(after, par, h * size) - T[k]).max(axis=0) for h in (1e-3, 1e-4, 1e-5)]
+        worst = max(worst, float((np.nanmin(errors, axis=0) / np.maximum(1.0, np.abs(T[k]).max(axis=0)))[:4].max()))
+    what = f"{name}: T through {len(path.events)} impacts and releases against differences"
+    yield what, f"{worst:.1e}", "≤ 1e-9", worst <= 1e-9
 
 
 def fits(draws: int) -> Iterator[Told]:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import stepmap as sm
+from stepmap.steps.check import difference
+from stepmap.steps.events.kernel import Point
 from tests.mechanisms import cataloged
 
 DT, STEPS = 0.005, 300
@@ -112,3 +114,30 @@ def test_copies_and_threads_get_the_same_results(moved: Run) -> None:
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one.x, other.x)
         assert one.events == other.events
+
+
+@pytest.mark.parametrize("name", ["ball_on_slope", "suspended_mass_string", "compass", "biped_spatial"])
+def test_derivatives_by_parameters_are_exact_through_events(name: str) -> None:
+    """Against differences with the order of events held: bounces, a string, a change of feet, sticking, balls."""
+    moved = run(name)
+    step, par, count = moved.step, moved.step.parameter_values, len(moved.system.parameters)
+    busy = sorted({event.step for event in moved.trajectory.events})
+    for k in (*busy[:2], busy[0] + 2):
+        x, u = moved.trajectory.x[k], moved.trajectory.u[k]
+        info, after, _, _, T = step.by_parameters(par, np.array([DT]), x[None], u[None], None)
+        assert not info.status
+        np.testing.assert_array_equal(step.sensitivity(x, u).T, T[0, :, :count])
+        np.testing.assert_array_equal(after[0], moved.trajectory.x[k + 1])
+        place = Point(DT, x, u)
+
+        def ends(values: np.ndarray, place: Point = place, after: np.ndarray = after[0]) -> np.ndarray:
+            info, there, *_ = step.kernel.frozen(par, place, place, values)
+            return np.full(step.ndx, np.nan) if info.status else step.layout.difference(after, there)
+
+        # A slow impact bends what follows it, and has no place far away: the narrower spacings are for that one.
+        size = np.maximum(np.abs(par), 0.1)
+        errors = [np.abs(difference(ends, par, h * size) - T[0]).max(axis=0) for h in (1e-3, 1e-4, 1e-5)]
+        least = np.nanmin(errors, axis=0) / np.maximum(1.0, np.abs(T[0]).max(axis=0))
+        moving = np.arange(len(par)) != count  # after the model's parameters comes the number of parts of a step
+        assert least[moving].max() < 2e-8
+    assert np.abs(T[0]).max() > 1e-3

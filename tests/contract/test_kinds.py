@@ -138,12 +138,6 @@ def test_derivatives_by_parameters_are_exact(moving: tuple[MechanicalStep, np.nd
         np.testing.assert_array_equal(all_of_them[2], one)
 
 
-def test_steps_with_events_say_that_they_have_no_derivatives_by_parameters() -> None:
-    subject = case("wall_pendulum")
-    with pytest.raises(sm.ModelError, match="relaxed"):
-        kinds.make("events", subject.system, DT).sensitivity(subject.x, subject.u)
-
-
 def test_many_starts_are_single_ones_bit_for_bit(moving: tuple[MechanicalStep, np.ndarray, np.ndarray]) -> None:
     step, x, u = moving
     rng = np.random.default_rng(7)

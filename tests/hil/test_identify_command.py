@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from stepmap import jobs
+from stepmap_hil.runs.fault_verdict import MOVING
+from stepmap_hil.runs.log import Row, Run
+from stepmap_hil.runs.observed import _stretches
 from tests.hil.commands import build_folder, call, command
 from tests.pil.built import JOB
 from tests.undrawn import STEPMAP
@@ -85,3 +88,22 @@ def test_wrong_usage_is_told(folder: Path, words: tuple[str, ...], code: int, me
     found, _, complaints = identify(folder, *words)
     assert found == code
     assert message in complaints
+
+
+def test_a_run_is_cut_where_a_blow_strikes() -> None:
+    """Nobody commanded it: what came before and after it are two motions."""
+    run, dt = Run("job", "native", "lockstep"), 1 / 30
+    usual = {"reason": 0, "running": True, "measured": True, "valid": 1, "taken": 1, "z": [0.0], "words": [0]}
+    usual |= {
+        "estimate": [0],
+        "command": [0],
+        "coordinates": [0.0],
+        "truth": [0.0],
+        "latency_ms": 0.0,
+        "jitter_ms": 0.0,
+    }
+    usual |= {"saturations": 0, "gated": 0, "faults": 0, "sequence": 0, "stamp_us": 0, "state": MOVING[0]}
+    run.rows = [Row(time=k * dt, tick=k, **usual) for k in range(60)]
+    run.events = [(0.3, "fault: jump"), (1.0, "fault: blow"), (1.9, "fault by the operator: blow")]
+    found = [(rows[0].tick, rows[-1].tick) for rows in _stretches(run, dt)]
+    assert found == [(0, 28), (32, 55)]  # the rest is too short

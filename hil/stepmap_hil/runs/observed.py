@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +14,7 @@ from stepmap_hil.runs.log import Row, Run
 from stepmap_hil.runs.recording import RecordedRun
 from stepmap_hil.wire.raw_values import SignalCodec
 
+BLOW = re.compile(r"fault(?: by the operator)?: blow")  # the event that tells of one
 FEWEST = 10  # ticks of a stretch that are worth a first state of their own
 
 
@@ -25,7 +27,7 @@ def observed(recorded: RecordedRun, name: str, *, open_loop: bool = False) -> li
     codec = SignalCodec.parse(recorded.controller.description())
     layout, dt = recorded.job.step.layout, recorded.job.dt
     found: list[Observed] = []
-    for rows in _stretches(run):
+    for rows in _stretches(run, dt):
         U = np.array([codec.decode("command", row.command) for row in rows[:-1]])
         Z = np.array([row.z for row in rows])
         bits = np.array([row.valid if row.measured else 0 for row in rows])
@@ -40,11 +42,13 @@ def observed(recorded: RecordedRun, name: str, *, open_loop: bool = False) -> li
     return found
 
 
-def _stretches(run: Run | None) -> Iterator[list[Row]]:
-    """Rows without a gap: where telemetry was lost, nobody knows the command."""
+def _stretches(run: Run | None, dt: float) -> Iterator[list[Row]]:
+    """Rows without a gap: where telemetry was lost, nobody knows the command; and nobody commanded a blow."""
     rows: list[Row] = []
+    blows = [] if run is None else [time for time, text in run.events if BLOW.fullmatch(text)]
     for row in run.rows if run is not None else ():
-        moving = row.running and row.state in MOVING
+        struck = any(abs(row.time - time) < 1.01 * dt for time in blows)
+        moving = row.running and row.state in MOVING and not struck
         if rows and not (moving and row.tick == rows[-1].tick + 1):
             if len(rows) >= FEWEST:
                 yield rows

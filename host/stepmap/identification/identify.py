@@ -20,6 +20,7 @@ from stepmap.identification.trajectories import Trajectories
 from stepmap.identification.unknowns import PARAMETER, Unknowns, read_unknowns
 from stepmap.mechanics import System
 from stepmap.steps import VariationalStep, discretize
+from stepmap.steps.events.step import EventStep
 
 FINE = 16  # parts of a step that stand for the plant itself
 APART = 3.0  # standard deviations between map and fine plant that matter
@@ -229,7 +230,8 @@ def _task(
 def _finer_task(task: Trajectories, substeps: int) -> Trajectories:
     """The task on a map of shorter steps; guessed states keep pose and velocity."""
     old = task.step
-    new = discretize(old.system, old.dt / substeps, forces="held")
+    contacts = old.contacts if isinstance(old, EventStep) else None
+    new = discretize(old.system, old.dt / substeps, forces="held", contacts=contacts)
     p = new.layout["p"]
 
     def converted(x: Array) -> Array:

@@ -5,7 +5,8 @@ Fisher scoring on logarithms of variances, innovations e with variances S, one c
     gradient_j = Σ e e_j/S + ½ S_j (1/S − e²/S²),    information_ij = Σ e_i e_j/S + ½ S_i S_j/S²
 
 with derivatives of state and covariance carried through the filter; A is that of the last turn. Where runs say that
-there is no noise, a variance would run to 0 and the filter would believe its model for ever: it stays at a floor.
+there is no noise, a variance would run to 0, and the filter would believe its model for ever, or a sensor blindly: it
+stays at a floor.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from stepmap.identification.observed import Observed
 from stepmap.identification.starts import Start
 from stepmap.identification.unknowns import BIAS
 
-FLOOR = 0.2  # of the job's own standard deviations, below which process noise is not put
+FLOOR = 0.2  # of the job's own standard deviations, below which noise is not put
 LIMIT = 1.5  # of a turn's change of a logarithm of a variance
 TURNS = 25
 ENOUGH = 0.01  # of the likelihood, in natural logarithms, gained in a turn
@@ -57,7 +58,7 @@ class _Score(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NoiseFit:
-    """Standard deviations of a step (ndx) and of the channels (nz), and which of the former are at their floor."""
+    """Standard deviations of a step (ndx) and of the channels (nz), and which parts or channels are at their floor."""
 
     process: Array
     measurement: Array
@@ -71,7 +72,7 @@ def fit_noise(fit: Fit, start: Start, monitor: Callable[[int, float], None] | No
     task = fit.task
     groups = _groups(fit)
     first = np.concatenate([[2 * np.log(_variance(g, start))] for g in groups]).ravel()
-    floor = np.array([first[i] + 2 * np.log(FLOOR) if g.of_process else -np.inf for i, g in enumerate(groups)])
+    floor = first + 2 * np.log(FLOOR)
     at, damping, turn = np.array(first), 0.0, 0
     value, gradient, information = _likelihood(fit, start, groups, at)
     begun = value
@@ -96,7 +97,7 @@ def fit_noise(fit: Fit, start: Start, monitor: Callable[[int, float], None] | No
         if gained < ENOUGH:
             break
     process, measurement = _expanded(groups, at, start)
-    floored = tuple(g.name for g, v, low in zip(groups, at, floor, strict=True) if g.of_process and v <= low + 1e-6)
+    floored = tuple(g.name for g, v, low in zip(groups, at, floor, strict=True) if v <= low + 1e-6)
     return NoiseFit(process, measurement, floored, begun - value, turn)
 
 
@@ -146,10 +147,10 @@ def _filtered(fit: Fit, run: Observed, belief: _Belief, Q: Array, R: Array) -> _
     step, unknowns = task.step, task.unknowns.at(fit.values)
     names = (p.name for p in step.system.parameters)
     system = step.system.with_parameters(**dict(zip(names, unknowns.parameters.tolist(), strict=True)))
-    model = MechanicalReadings(system, step.layout)
+    model = MechanicalReadings(system, step.layout, step)
     assert run.before is not None
     U = np.ascontiguousarray(acting(unknowns, fit.values, run.U, run.before, run.dt).U)
-    par = np.concatenate([system.parameter_values, step.parameter_values[len(system.parameters) :]])
+    par = unknowns.kernel(fit.values, step.parameter_values)
     length, bias = np.array([step.dt]), np.zeros(len(R))
     for one in (*unknowns.free, *unknowns.held):
         if one.kind == BIAS:
@@ -157,7 +158,7 @@ def _filtered(fit: Fit, run: Observed, belief: _Belief, Q: Array, R: Array) -> _
     for k in range(run.steps + 1):
         x = belief.x
         belief.update(run.Z[k] - model.readings(x) - bias, model.readings_slope(x), R, np.flatnonzero(run.seen[k]))
-        belief.x = model.project(step.layout.retract(x, belief.moved))
+        belief.x = model.project(step.layout.retract(x, belief.moved), model.closed(x))
         if k == run.steps:
             break
         info, after, A, _ = step.kernel.linearize_all(par, length, belief.x[None], U[k : k + 1], None)

@@ -7,6 +7,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.estimate import ExtendedKalmanFilter
+from stepmap.identification.begins import begin
 from stepmap.identification.inputs import acting
 from stepmap.identification.observed import Observed, states_of
 from stepmap.identification.trajectories import Segment
@@ -29,8 +30,8 @@ class Start:
 def guesses(step: VariationalStep, run: Observed, start: Start) -> Array:
     """States (N+1, nx) near a run: the caller's, or those of a filter with the job's noise."""
     given = states_of(run, step.nx)
-    if given is not None:
-        return given
+    if given is not None:  # a board's formats leave its estimate a hair beyond a string
+        return np.array([begin(step, step.system.parameter_values, x, np.zeros(step.ndx)).x for x in given])
     ekf = ExtendedKalmanFilter(step, np.diag(start.process**2), np.diag(start.sigma**2))
     first = step.rest() if run.guess is None else np.asarray(run.guess, dtype=float)
     if first.shape != (step.nx,):
@@ -64,9 +65,9 @@ def segmented(
         if len(bounds) > 1 and run.steps - bounds[-1] < 2:
             bounds.pop()
         ends = [*bounds[1:], run.steps]
-        for begin, end in zip(bounds, ends, strict=True):
-            tie = None if end == run.steps else start.process * np.sqrt(end - begin)
-            made.append(Segment(number, begin, end, guess[begin], tie))
+        for first, end in zip(bounds, ends, strict=True):
+            tie = None if end == run.steps else start.process * np.sqrt(end - first)
+            made.append(Segment(number, first, end, guess[first], tie))
     return tuple(made)
 
 

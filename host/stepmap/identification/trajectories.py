@@ -18,10 +18,11 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError
+from stepmap.identification.begins import Begin, begin
 from stepmap.identification.inputs import Acting, Finer, acting, finer
 from stepmap.identification.observed import Observed
 from stepmap.identification.sensors import Sensors
-from stepmap.identification.unknowns import BIAS, PARAMETER, Unknowns
+from stepmap.identification.unknowns import BIAS, PARAMETER, RESTITUTION, Unknowns
 from stepmap.steps import VariationalStep
 from stepmap.steps.kernels.info import OK
 
@@ -44,6 +45,7 @@ class Path(NamedTuple):
 
     X: Array
     inputs: Finer
+    begin: Begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,17 +129,17 @@ class Trajectories:
         inputs = self._inputs(values)
         found = []
         for i, s in enumerate(self.segments):
-            x0 = self.step.layout.retract(s.guess, self._first(point, i) * self.first)
-            given = self._finer(inputs[s.run], s, x0)
-            info, X, _ = self.step.kernel.rollout(par, self._length, x0, np.ascontiguousarray(given.U))
+            start = begin(self.step, self.unknowns.model(values), s.guess, self._first(point, i) * self.first)
+            given = self._finer(inputs[s.run], s, start.x)
+            info, X, _ = self.step.kernel.rollout(par, self._length, start.x, np.ascontiguousarray(given.U))
             if info.status != OK or not np.isfinite(X).all():
                 raise ConvergenceError(
                     f"{self.runs[s.run].name}: the model has no motion here (step {info.step})",
                     iterations=info.iterations,
                     residual=info.residual,
-                    x=x0,
+                    x=start.x,
                 )
-            found.append(Path(X, given))
+            found.append(Path(X, given, start))
         self._last[:] = np.array(point), found
         return found
 
@@ -150,7 +152,8 @@ class Trajectories:
         scale = self.unknowns.slopes(values)
         J = np.zeros((len(self.data), self.count))
         row = 0
-        for i, (s, path) in enumerate(zip(self.segments, self.paths(point), strict=True)):
+        paths = self.paths(point)
+        for i, (s, path) in enumerate(zip(self.segments, paths, strict=True)):
             own = slice(n + i * ndx, n + (i + 1) * ndx)
             S = self._sensitivities(values, scale, s, path)
             block = self._readings_slopes(values, scale, s, path, S)
@@ -161,9 +164,18 @@ class Trajectories:
             if s.tie is not None:
                 rows = slice(rows.stop, rows.stop + ndx)
                 J[rows, :n], J[rows, own] = S[-1][:, :n] / s.tie[:, None], S[-1][:, n:] / s.tie[:, None]
-                J[rows, own.stop : own.stop + ndx] = -np.diag(self.first / s.tie)
+                by_unknowns, by_first = self._begins(paths[i + 1], scale)
+                J[rows, :n] -= by_unknowns / s.tie[:, None]
+                J[rows, own.stop : own.stop + ndx] = -by_first / s.tie[:, None]
             row = rows.stop
         return J
+
+    def _begins(self, path: Path, scale: Array) -> tuple[Array, Array]:
+        """Derivatives of a first state by the unknowns and by its own coordinates of the search."""
+        by_unknowns = np.zeros((self.step.ndx, len(scale)))
+        for column, one in self.unknowns.of(PARAMETER):
+            by_unknowns[:, column] = path.begin.by_parameters[:, one.place] * scale[column]
+        return by_unknowns, path.begin.by_move * self.first
 
     def _sensitivities(self, values: Array, scale: Array, s: Segment, path: Path) -> Array:
         """Derivatives of the states (ticks+1, ndx, n + ndx) by unknowns and first state, in the search's scales."""
@@ -175,14 +187,14 @@ class Trajectories:
                 "the model cannot be differentiated here", iterations=0, residual=0.0, x=X[info.step]
             )
         by_unknowns = np.einsum("kij,kjl->kil", B, D)
-        for column, one in self.unknowns.of(PARAMETER):
+        for column, one in (*self.unknowns.of(PARAMETER), *self.unknowns.of(RESTITUTION)):
             by_unknowns[:, :, column] += T[:, :, one.place]
         by_unknowns *= scale
         # [dx; I] of one step to the next in one product: [A, C; 0, I].
         M, S = np.zeros((len(A), ndx + n, ndx + n)), np.zeros((len(X), ndx + n, n + ndx))
         M[:, :ndx, :ndx], M[:, :ndx, ndx:] = A, by_unknowns
         M[:, ndx:, ndx:] = S[0, ndx:, :n] = np.eye(n)
-        S[0, :ndx, n:] = np.diag(self.first)
+        S[0, :ndx, :n], S[0, :ndx, n:] = self._begins(path, scale)
         forces, rho = len(step.system.inputs), slice(n + step.nd, n + step.nd + step.nk)
         for k in range(len(A)):
             np.matmul(M[k], S[k], out=S[k + 1])
@@ -217,8 +229,7 @@ class Trajectories:
         return point[n + segment * ndx : n + (segment + 1) * ndx]
 
     def _kernel_parameters(self, values: Array) -> Array:
-        own = self.unknowns.model(values)
-        return np.concatenate([own, self.step.parameter_values[len(own) :]])
+        return self.unknowns.kernel(values, self.step.parameter_values)
 
     def _inputs(self, values: Array) -> list[Acting]:
         return [acting(self.unknowns, values, run.U, run.before, run.dt) for run in self.runs]  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ mass              a parameter of the model (b.parameter)
 gain.force        a factor of an input;  offset.r  what is added to it
 delay             by which inputs act late [s]
 bias.mass.y       what a sensor's channel reads too much
+restitution.floor of a contact that bounces
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
+from stepmap.mechanics.gaps import Contact
 from stepmap.steps import VariationalStep
+from stepmap.steps.events.step import EventStep
 from stepmap.text import nearest
 
-PARAMETER, GAIN, OFFSET, DELAY, BIAS = "parameter", "gain", "offset", "delay", "bias"
+PARAMETER, GAIN, OFFSET, DELAY, BIAS, RESTITUTION = "parameter", "gain", "offset", "delay", "bias", "restitution"
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """One number; ``place`` is that of the parameter, input or channel. A logarithm is searched for where ``log``."""
+    """One number; ``place`` is that of the parameter, input, channel or row. ``log``: its logarithm is searched for."""
 
     name: str
     kind: str
@@ -70,6 +73,16 @@ class Unknowns:
         for one, value in zip(self.free, values, strict=True):
             if one.kind == PARAMETER:
                 made[one.place] = value
+        return made
+
+    def kernel(self, values: Array, whole: Array) -> Array:
+        """Values of all parameters of a step's kernel; ``whole`` has those that nobody looks for."""
+        made = np.concatenate([self.model(values), whole[len(self.parameters) :]])
+        for one in self.held:
+            if one.kind == RESTITUTION:
+                made[one.place] = one.value
+        for column, one in self.of(RESTITUTION):
+            made[one.place] = values[column]
         return made
 
     def of(self, kind: str) -> list[tuple[int, Unknown]]:
@@ -127,7 +140,18 @@ def known(step: VariationalStep) -> list[str]:
         *(f"{GAIN}.{name}" for name in inputs),
         *(f"{OFFSET}.{name}" for name in inputs),
         *(f"{BIAS}.{name}" for name in channels),
+        *(f"{RESTITUTION}.{name}" for name in _bouncing(step)),
     ]
+
+
+def _bouncing(step: VariationalStep) -> dict[str, tuple[int, float]]:
+    """Contacts that bounce: where the kernel's parameters have their restitution, and its value."""
+    found, row = {}, len(step.system.parameters) + 1
+    for one in step.system.constraints:
+        if isinstance(step, EventStep) and isinstance(one, Contact) and one.restitution > 0:
+            found[one.name] = (row, one.restitution)
+        row += len(one.rows)
+    return found
 
 
 def _inputs(step: VariationalStep) -> list[str]:
@@ -146,6 +170,9 @@ def _unknown(step: VariationalStep, name: str, noise: tuple[Array, Array]) -> Un
     if name == DELAY:
         return Unknown(name, DELAY, 0, 0.0, step.dt, "s", False)
     kind, _, rest = name.partition(".")
+    if kind == RESTITUTION:
+        place, value = _bouncing(step)[rest]
+        return Unknown(name, kind, place, value, value, "", True)
     if kind == BIAS:
         place = [c for c, _ in system.sensor_channels].index(rest)
         return Unknown(name, kind, place, 0.0, 10 * float(channel[place]), system.sensor_channels[place][1], False)

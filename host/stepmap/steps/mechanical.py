@@ -63,25 +63,26 @@ class MechanicalStep(KernelStep):
         x, u = self._point(x, u)
         info, after, A, B, T = self.by_parameters(self.parameter_values, self._own_length, x[None], u[None], None)
         self._require(info, x, u)
-        return Sensitivity(after[0], A[0], B[0], T[0])
+        return Sensitivity(after[0], A[0], B[0], T[0, :, : len(self.system.parameters)])
 
     def sensitivity_many(self, X: ArrayLike, U: ArrayLike) -> Sensitivity:
         """``sensitivity`` at n unrelated points, in one compiled call; all arrays have one row per point."""
         X, U = self._points(X, U)
         info, after, A, B, T = self.by_parameters(self.parameter_values, self._own_length, X, U, None)
         self._require_all(info, X, U, "point {}: ")
-        return Sensitivity(after, A, B, T)
+        return Sensitivity(after, A, B, T[:, :, : len(self.system.parameters)])
 
     def by_parameters(
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
     ) -> tuple[Info, Array, Array, Array, Array]:
-        """Next states, A, B and T (n, ndx, parameters) at n points, with values ``par`` of the kernel's parameters."""
-        n, count = len(U), len(self.system.parameters)
-        if not count:
+        """Next states, A, B and T (n, ndx, len(par)) at n points, with values ``par`` of the kernel's parameters.
+
+        Those of the model come first; what follows is the step's own.
+        """
+        if not len(par):
             info, after, A, B = self.kernel.linearize_all(par, dt, X, U, guess)
-            return info, after, A, B, np.zeros((n, self.ndx, 0))
-        info, after, A, B, T = self.kernel.parameters_all(par, dt, X, U, guess)
-        return info, after, A, B, np.ascontiguousarray(T[..., :count])
+            return info, after, A, B, np.zeros((len(U), self.ndx, 0))
+        return self.kernel.parameters_all(par, dt, X, U, guess)
 
     def _check_lengths(self, U: Array) -> None:
         """Raises where the next length of a string is not positive; its square alone would hide the sign."""

@@ -165,8 +165,9 @@ class ModelFunctions:
 class GapFunctions(ModelFunctions):
     """Those of a chain of segments:
 
-    speed   D(D h · d)  of a velocity d of q̄
-    speed2  Hessian of  m·(D h · d)  in q̄
+    speed       D(D h · d)  of a velocity d of q̄
+    speed2      Hessian of  m·(D h · d)  in q̄
+    speedslope  derivatives of D h · d by the parameters
     """
 
     @cached_property
@@ -184,9 +185,20 @@ class GapFunctions(ModelFunctions):
         hessian = symmetric(e.centered(ca.jtimes(upper, e.chart, d)))
         return GraphFunction("speed2", (e.q, e.parameters, m, d), (("Hspeed", hessian),))
 
+    @cached_property
+    def speedslope(self) -> GraphFunction:
+        e = self.e
+        d = ca.SX.sym("d", e.chart.numel())
+        speeds = e.centered(ca.jtimes(e.charted.residual, e.chart, d))
+        return GraphFunction("speedslope", (e.q, e.parameters, d), (("St", ca.jacobian(speeds, e.parameters)),))
+
     def of(self, order: Order) -> tuple[GraphFunction, ...]:
         first = (self.first, self.second, self.con, self.con2, self.pull, self.pull1, self.speed)
-        return first if order is Order.FIRST else (*first, self.third, self.pull2, self.speed2)
+        if order is Order.FIRST:
+            return first
+        if order is Order.PARAMETERS:
+            return (*first, self.slope, self.conslope, self.speedslope)
+        return (*first, self.third, self.pull2, self.speed2)
 
 
 def _active(e: Expressions, nd: int) -> list[int]:

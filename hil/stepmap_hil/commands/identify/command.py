@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from stepmap.cli.output import Screen, console, figures, grid, plain, working
-from stepmap.errors import ConvergenceError, ModelError, StepmapError
+from stepmap.errors import ModelError, StepmapError
 from stepmap.identification import Check, Identification, Observed
 from stepmap.identification import check as check_runs
 from stepmap.identification import identify as fit_runs
@@ -29,7 +29,9 @@ Runs = Annotated[
 
 Parameters = Annotated[
     str,
-    typer.Option(metavar="NAME,NAME", help="Parameters, delay, gain.INPUT, offset.INPUT, bias.CHANNEL."),
+    typer.Option(
+        metavar="NAME,NAME", help="Parameters, delay, gain.INPUT, offset.INPUT, bias.CHANNEL, restitution.CONTACT."
+    ),
 ]
 Hold = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value that is known better than the job has it.")
@@ -191,7 +193,7 @@ def _formats(recorded: RecordedRun, content: str) -> None:
     try:
         with working("optimizing and choosing formats with these values"):
             found = compare(recorded.controller, with_values(recorded.job, content, document.FILE))
-    except (ModelError, ConvergenceError) as error:
+    except StepmapError as error:
         console().print(f"\nwith these values the job needs a change first: {error}", soft_wrap=True)
         return
     console().print(f"\n{found.sentence}", soft_wrap=True)

@@ -57,8 +57,11 @@ def _noise(job: Job, fit: Identification, remarks: dict[tuple[str, ...], str]) -
         if place not in rates
     }
     for part in fit.noise.floored:
-        for place in states.groups[part]:
-            remarks["noise", "process", states.entries[place]] = "a floor: the runs show no noise here"
+        places = [("measurement", part)]
+        if part not in channels.entries:
+            places = [("process", states.entries[place]) for place in states.groups[part]]
+        for place in places:
+            remarks["noise", *place] = "a floor: the runs show no noise here"
     measurement = dict(zip(channels.entries, map(float, fit.noise.measurement), strict=True))
     return {"process": process, "measurement": measurement}
 

@@ -254,6 +254,24 @@ SM_EXPORT int sm_step(void *work, const double *par, double dt, const double *x,
 #include "events_slopes.h"
 #define SM_SENSITIVITY
 #define SM_COMPARABLE same_events
+
+#ifdef SM_PARAMETERS
+/* The step with A, B and T = dx2/d(par) (NDX x NPAR), its order of events frozen. */
+SM_EXPORT int sm_parameters(void *work, const double *par, double dt, const double *x, const double *u,
+                            const double *guess, double *x2, double *A, double *B, double *T, double *info) {
+  whole *w = work;
+  const int status = sm_linearize(work, par, dt, x, u, guess, x2, A, B, info);
+  if (status == SM_OK) {
+    memset(T, 0, sizeof(double) * NDX * NPAR); /* the kinematic coordinates go where the input says */
+    for (int i = 0; i < ND; i++) {
+      memcpy(T + i * NPAR, w->d.q[i] + W_PAR, NPAR * sizeof(double));
+      memcpy(T + (NQ + i) * NPAR, w->d.p[i] + W_PAR, NPAR * sizeof(double));
+    }
+  }
+  return status;
+}
+#endif
+
 #ifdef SM_CURVATURE /* without balls: theirs are differences of first derivatives */
 #include "events_second.h"
 #define SM_SECOND_SENSITIVITY

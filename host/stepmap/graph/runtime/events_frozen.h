@@ -42,6 +42,7 @@ static int jump_again(chain *e, stage *g) {
       return SM_SINGULAR;
     }
     for (int c = 0; c < NC; c++) {
+      g->bounce[c] = g->bounce[c] > 0.0 ? restitution(e, c) : 0.0;
       speeds[c] = -g->bounce[c] * speed_of(s, c, g->v1, s->rate);
     }
   }
@@ -53,17 +54,19 @@ static int jump_again(chain *e, stage *g) {
   return SM_OK;
 }
 
-/* x2, Y = d(x2)/d(x, u, dt) and M = d(multipliers)/d(x, u, dt) at (x, u) over dt with the order of events of (x0, u0) over a length of dt0. */
-SM_EXPORT int sm_frozen(void *work, const double *par, double dt0, const double *x0, const double *u0, double dt,
-                        const double *x, const double *u, double *x2, double *multipliers, double *Y, double *M,
-                        double *info) {
+/* x2, Y = d(x2)/d(x, u, dt) and M = d(multipliers)/d(x, u, dt) at (x, u) over dt with parameters par, with the order of
+ * events of (x0, u0) over a length of dt0 with parameters par0. */
+SM_EXPORT int sm_frozen(void *work, const double *par0, double dt0, const double *x0, const double *u0,
+                        const double *par, double dt, const double *x, const double *u, double *x2, double *multipliers,
+                        double *Y, double *M, double *info) {
   whole *w = work;
   chain *e = &w->e;
   double time = 0.0;
-  int status = sm_step(work, par, dt0, x0, u0, x2, multipliers, info);
+  int status = sm_step(work, par0, dt0, x0, u0, x2, multipliers, info);
   if (status != SM_OK) {
     return status;
   }
+  e->par = par;
   e->given = u;
   e->dt = dt;
   memcpy(e->x, x, sizeof e->x);

@@ -1,7 +1,8 @@
 /* First derivatives of a chain with its order of events frozen: those of each stage by the begin of the stage, carried
  * along. The time of an event follows from h_j = 0, and what comes after is shorter by it (discrete saltation).
  *
- * Columns are the direct variables w = [q, rho, p, forces, rho_next, dt] of the step. */
+ * Columns are the direct variables w = [q, rho, p, forces, rho_next, dt] of the step, and with SM_PARAMETERS all that
+ * par has. */
 #ifndef SM_EVENTS_SLOPES_H
 #define SM_EVENTS_SLOPES_H
 
@@ -134,6 +135,8 @@ static double closing_speed(const workspace *s, int j, const double *dz) {
   return speed_of(s, j, dq, s->rate);
 }
 
+#include "events_parameters.h"
+
 #ifdef SM_BALLS
 #include "events_slopes_balls.h"
 #else
@@ -216,6 +219,7 @@ static void right_sides(chain *e, const stage *g, slopes *d) {
 #endif
     }
   }
+  add_parameters_to_segment(e, g, d);
 }
 
 /* The slope of the segment's length: from h_j = 0 where an event ends it, else by its share. d->q2 has what it would be
@@ -226,6 +230,7 @@ static void slope_of_end(chain *e, const stage *g, slopes *d, const double *dz) 
   if (g->event >= 0) {
     const double speed = closing_speed(s, g->event, dz);
     multiply(&d->length, -1.0 / speed, s->Dh2 + g->event * NQ, NQ, d->q2, 1, NQ);
+    add_parameters_to_end(s, g, d, speed);
   } else {
     add(d->length, -g->share, d->time);
     d->length[W_T] += g->share * g->node;
@@ -253,6 +258,7 @@ static void momentum_slopes(chain *e, const stage *g, slopes *d) {
       add(d->p[i], -s->Dh1[c * NQ + i], d->lam[c]);
     }
   }
+  add_parameters_to_momentum(s, g, d);
 }
 #endif
 
@@ -382,6 +388,7 @@ static int slopes_before(chain *e, const stage *g, slopes *d) {
   memset(d->z, 0, sizeof d->z);
   memcpy(d->z, d->p, sizeof d->p);
   momentum_by_place(e, d, -1.0, d->z);
+  add_parameters_before_jump(e, g, d);
   sm_lu_solve_many(s->matrix, s->pivot, s->inverse, d->z[0], NZ, NWP);
   memcpy(d->v1, d->z, sizeof d->v1);
   return SM_OK;
@@ -424,10 +431,12 @@ static int jump_slopes(chain *e, const stage *g, slopes *d) {
     add(d->right[i], 1.0, d->p[i]);
   }
   impulse_slopes(s, d, s->Dh2, g->lam, -1.0, d->right);
+  add_parameters_to_jump(e, g, d);
   sm_lu_solve_many(s->matrix, s->pivot, s->inverse, d->right[0], NZ, NWP);
   memcpy(d->v2, d->right, sizeof d->v2);
   memcpy(d->lam, d->right + ND, sizeof d->lam);
   impulse_slopes(s, d, s->Dh2, g->lam, -1.0, d->p);
+  add_parameters_behind_jump(s, d);
   for (int i = 0; i < ND; i++) {
     for (int c = 0; c < NC; c++) {
       if (g->rows[c]) {

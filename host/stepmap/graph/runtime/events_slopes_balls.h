@@ -114,6 +114,7 @@ static void momentum_slopes(chain *e, const stage *g, slopes *d) {
   memset(d->push, 0, sizeof d->push);
   multiply(d->push, a, s->Wq, NA, d->qm, ND, NA);
   multiply(d->push, a, s->Wv, NA, d->vm, ND, NA);
+  add_parameters_to_momentum(s, g, d);
   for (int i = 0; i < ND; i++) {
     add(d->push[i], s->Lq[i] + s->F[i], d->length);
     for (int j = 0; j < NU; j++) {

@@ -14,7 +14,7 @@
  * order 1/dt that cancel, this form keeps conserved momenta to the last bit.
  *
  * With SM_GAPS, rows of h may be open (lam = 0 instead of h = 0) or tangents (h(qb2) = h(qb1)), and kinematic coordinates
- * move at a given rate; events.c has chains of such segments.
+ * move at a given rate; events.c has chains of such segments, with SM_PARAMETERS sm_speedslope (events_parameters.h).
  *
  * Functions return 0 or a negative code and leave their outputs untouched on failure. */
 #ifndef SM_SEGMENT_H
@@ -45,7 +45,14 @@
 #define NT 0
 #endif
 #define NW (2 * ND + NK + NV + NT)
+#if defined(SM_GAPS) && defined(SM_PARAMETERS)
+#define NPAR (NP + 1 + NC) /* numbers in par, each with a column behind those of w */
+#define NWP SM_PADDED(NW + NPAR)
+#define W_PAR NW
+#else
+#define NPAR NP
 #define NWP SM_PADDED(NW)
+#endif
 #define LEFT ((double)FORCES_LEFT)
 #define NY (2 * NA + NU) /* arguments of the contracted third derivative */
 #define NPP SM_PADDED(NP)
@@ -90,7 +97,8 @@ typedef struct {
   double Dspeed[NC * NQ], Hspeed[NQ * NQ];
 #endif
 #ifdef SM_PARAMETERS
-  double Lqt[ND * NP], Lvt[ND * NP], Ft[ND * NP], ht[AT_LEAST_ONE(NC * NP)], Jt[ND * NP];
+  double Lqt[AT_LEAST_ONE(ND * NP)], Lvt[AT_LEAST_ONE(ND * NP)], Ft[AT_LEAST_ONE(ND * NP)];
+  double ht[AT_LEAST_ONE(NC * NP)], Jt[AT_LEAST_ONE(ND * NP)], St[AT_LEAST_ONE(NC * NP)];
 #endif
   double scratch[AT_LEAST_ONE(SM_SCRATCH)];
   /* what follows is the runtime's own */
@@ -112,7 +120,7 @@ typedef struct {
   double P[ND * NWP]; /* dp2/dw */
   double E[ND * NZ];  /* dp2/dz at fixed w */
 #ifdef SM_PARAMETERS
-  double Dt[NZ * NPP], Pt[ND * NPP]; /* dz and dp2 by the parameters */
+  double Dt[AT_LEAST_ONE(NZ * NPP)], Pt[AT_LEAST_ONE(ND * NPP)]; /* dz and dp2 by the parameters */
 #endif
 #ifdef SM_CURVATURE
   double Z[NZ * NWP], H22[ND * ND];

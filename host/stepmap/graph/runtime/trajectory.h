@@ -142,7 +142,7 @@ SM_EXPORT int sm_parameters_all(void *work, const double *par, const double *dt,
   for (int k = 0; k < n; k++) {
     const int status = sm_parameters(work, par, dt[k * each], row(X, k, NX), row(U, k, NV),
                                      guess ? row(guess, k, NX) : NULL, row_out(X2, k, NX), row_out(A, k * NDX, NDX),
-                                     row_out(B, k * NDX, NV), row_out(T, k * NDX, NP), info);
+                                     row_out(B, k * NDX, NV), row_out(T, k * NDX, NPAR), info);
     if (status != SM_OK) {
       info[2] = k;
       return status;

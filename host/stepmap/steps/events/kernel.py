@@ -44,7 +44,9 @@ class RecordingKernel(Kernel, Protocol):
     """A kernel that tells the events of a call."""
 
     def recorded(self, call: Callable[[], Found], steps: int, expected: Array | None = None) -> tuple[Found, Log]: ...
-    def frozen(self, par: Array, about: Point, at: Point) -> tuple[Info, Array, Array, Array, Array]: ...
+    def frozen(
+        self, par: Array, about: Point, at: Point, other: Array | None = None
+    ) -> tuple[Info, Array, Array, Array, Array]: ...
 
 
 class EventKernel(CompiledKernel):
@@ -71,14 +73,19 @@ class EventKernel(CompiledKernel):
                 return found, Log(tuple(_entry(row) for row in log[:count]), modes.view(bool))
             capacity = count
 
-    def frozen(self, par: Array, about: Point, at: Point) -> tuple[Info, Array, Array, Array, Array]:
-        """The next state, forces and their derivatives by (x, u, dt) at a point, with the events of ``about``."""
+    def frozen(
+        self, par: Array, about: Point, at: Point, other: Array | None = None
+    ) -> tuple[Info, Array, Array, Array, Array]:
+        """The next state, forces and their derivatives by (x, u, dt) at a point, with the events of ``about``.
+
+        ``other`` are values of the kernel's parameters at that point, where they are not those of ``about``.
+        """
         after, forces, info = np.empty(self.nx), np.empty(self.nc), np.zeros(3)
         columns = self.ndx + self.nu + 1
         Y, M = np.empty((self.ndx, columns)), np.empty((self.nc, columns))
-        arguments: list[ctypes.c_void_p | ctypes.c_double] = [_P(self._workspace("first")), _P(address(par))]
-        for point in (about, at):
-            arguments += [ctypes.c_double(point.dt), _P(address(point.x)), _P(address(point.u))]
+        arguments: list[ctypes.c_void_p | ctypes.c_double] = [_P(self._workspace("first"))]
+        for values, point in ((par, about), (par if other is None else other, at)):
+            arguments += [_P(address(values)), ctypes.c_double(point.dt), _P(address(point.x)), _P(address(point.u))]
         status = self.first.sm_frozen(*arguments, *(_P(address(part)) for part in (after, forces, Y, M, info)))
         return Info(status, int(info[0]), info[1]), after, forces, Y, M
 

@@ -171,12 +171,6 @@ class EventStep(VariationalStep):
         self._fits(trajectory)
         return slips(self, trajectory, coefficient)
 
-    def by_parameters(self, *_: object) -> NoReturn:
-        raise ModelError(
-            f"the step with events of {self.name!r} has no derivatives by parameters; take those of the relaxed step "
-            "(gaps='relaxed'), or wires (b.distance) in place of strings that stay taut"
-        )
-
     def closed(self, x: ArrayLike) -> Array:
         """Which rows of the constraints are closed in a state, (..., nc): those of wires, and gaps that touch."""
         gaps = self.system.gaps(self.layout.pose(rows(x, self.nx, "x")))
