@@ -1,6 +1,7 @@
 """The public API: what ``import stepmap as sm`` offers as ``sm.…``."""
 
 from stepmap import systems
+from stepmap.descriptions import from_mjcf, from_urdf, to_urdf
 from stepmap.errors import ConvergenceError, JobError, ModelError, ShapeError, StepmapError, ToolchainError
 from stepmap.estimate import Belief, ExtendedKalmanFilter, ParticleFilter
 from stepmap.geometry import Box, Capsule, HalfSpace, Heightmap, Mesh, Sphere
@@ -143,7 +144,9 @@ __all__ = [
     "discretize",
     "euler",
     "exp",
+    "from_mjcf",
     "from_tree",
+    "from_urdf",
     "grip_forces",
     "homotopy",
     "identify",
@@ -160,4 +163,5 @@ __all__ = [
     "systems",
     "tan",
     "tanh",
+    "to_urdf",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ class Body:
     frame: Frame
     mass: ca.SX
     inertia: ca.SX  # 3x3
+    rounded: float = ROUNDED  # part by which a moment may exceed the sum of the other two
 
 
 @dataclass(frozen=True)
@@ -115,18 +117,18 @@ def _turned(inertia: ca.SX, rotation: ca.SX) -> ca.SX:
     return ca.sparsify(rotation @ inertia @ rotation.T)
 
 
-def check_body(frame: Frame, mass: Scalar, inertia: Any) -> Body:
+def check_body(frame: Frame, mass: Scalar, inertia: Any, rounded: float = ROUNDED) -> Body:
     what = f"mass on frame {frame.name!r}"
     amount = scalar(mass, what)
     if amount.is_constant() and float(amount) < 0:  # a parameter's value is checked when the system is built
         raise ModelError(f"{what}: must not be negative, got {float(amount)}")
     matrix = inertia_matrix(inertia, f"inertia of {what}")
     if matrix.is_constant():  # here, where a traceback has the line; others when the system is built
-        require_possible(np.asarray(ca.DM(matrix)), f"inertia of {what}")
-    return Body(frame, amount, matrix)
+        require_possible(np.asarray(ca.DM(matrix)), f"inertia of {what}", rounded=rounded)
+    return Body(frame, amount, matrix, rounded)
 
 
-def require_possible(inertia: Array, what: str) -> None:
+def require_possible(inertia: Array, what: str, rounded: float = ROUNDED) -> None:
     """Raises ModelError where no body has this inertia (3x3, about its centre of mass).
 
     Principal moments are integrals of y² + z² and so on: none is negative, and none exceeds the sum of the other two.
@@ -137,7 +139,7 @@ def require_possible(inertia: Array, what: str) -> None:
     if moments.min() < -1e-12 * max(1.0, largest):
         raise ModelError(f"{what}: must have no negative principal moment, got {inertia.tolist()}")
     low, middle, high = moments
-    if middle > NOTHING * largest and high > (low + middle) * (1 + ROUNDED):
+    if rounded < math.inf and middle > NOTHING * largest and high > (low + middle) * (1 + rounded):
         raise ModelError(
             f"{what}: no body has the principal moments {low:.4g}, {middle:.4g} and {high:.4g} kg m²",
             cause="None can exceed the sum of the other two.",

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from stepmap.errors import ModelError
-from stepmap.mechanics.bodies import check_body
+from stepmap.mechanics.bodies import ROUNDED, check_body
 from stepmap.mechanics.constraints import Distance, PointOnPlane, PointToPoint
-from stepmap.mechanics.elements.tendon import ElasticTendon, PulledTendon, Tendon
+from stepmap.mechanics.elements.coupling import Coupling
+from stepmap.mechanics.elements.rotor import Rotor
+from stepmap.mechanics.elements.tendon import ElasticTendon, JointTendon, PulledTendon, Tendon
 from stepmap.mechanics.forces import BallDamping, BallDrive, Damper, Damping, Drive, Moment, Wrench
 from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.gaps import String, contact
@@ -27,9 +29,12 @@ class Builder(Parts):
 
     # bodies and forces ------------------------------------------------------------------------------------------
 
-    def mass(self, frame: Frame, mass: Scalar, inertia: Any = (0.0, 0.0, 0.0)) -> None:
-        """A rigid body with its centre of mass at the frame: principal moments or a full 3x3 inertia."""
-        body = check_body(self._own(frame, "mass"), mass, inertia)
+    def mass(self, frame: Frame, mass: Scalar, inertia: Any = (0.0, 0.0, 0.0), *, rounded: float = ROUNDED) -> None:
+        """A rigid body with its centre of mass at the frame: principal moments or a full 3x3 inertia.
+
+        A moment may exceed the sum of the other two by a part ``rounded`` of it, as those from tables do.
+        """
+        body = check_body(self._own(frame, "mass"), mass, inertia, rounded)
         self._check_scalars(f"mass on frame {frame.name!r}", body.mass, body.inertia)
         self._bodies.append(body)
 
@@ -44,16 +49,20 @@ class Builder(Parts):
             Spring(*ends, self._scalar(stiffness, "spring stiffness"), self._scalar(length, "spring length"))
         )
 
-    def coordinate_spring(self, coordinate: Coordinate, *, stiffness: Scalar, rest: Scalar = 0.0) -> None:
-        """A spring on one coordinate."""
-        self._own_coordinate(coordinate, "coordinate_spring")
-        self._potentials.append(
-            CoordinateSpring(
-                coordinate,
-                self._scalar(stiffness, "coordinate_spring stiffness"),
-                self._scalar(rest, "coordinate_spring rest"),
-            )
-        )
+    def coordinate_spring(
+        self, coordinate: Coordinate | Sequence[tuple[Coordinate, float]], *, stiffness: Scalar, rest: Scalar = 0.0
+    ) -> None:
+        """A spring on one coordinate, or on a sum of some: pairs of coordinate and weight."""
+        firm = self._scalar(stiffness, "coordinate_spring stiffness")
+        still = self._scalar(rest, "coordinate_spring rest")
+        if isinstance(coordinate, Coordinate):
+            self._own_coordinate(coordinate, "coordinate_spring")
+            self._potentials.append(CoordinateSpring(coordinate, firm, still))
+            return
+        pairs = tuple((c, number(weight, "weight of coordinate_spring")) for c, weight in coordinate)
+        for c, _ in pairs:
+            self._own_coordinate(c, "coordinate_spring")
+        self._potentials.append(JointTendon(pairs, firm, still))
 
     def damper(self, a: Frame, b: Frame, coefficient: Scalar) -> None:
         """A damper along the line between the origins of two frames [N s/m]."""
@@ -67,6 +76,18 @@ class Builder(Parts):
             return
         self._own_coordinate(coordinate, "damping")
         self._forces.append(Damping(coordinate, amount))
+
+    def rotor(self, joint: Coordinate | Frame, inertia: Scalar) -> None:
+        """Inertia that moves with one coordinate alone, or with what a ball turns: a motor's rotor behind its gear, as
+        the joint feels it [kg m², kg]."""
+        amount = self._scalar(inertia, "rotor inertia")
+        if amount.is_constant() and float(amount) < 0:
+            raise ModelError(f"rotor: inertia must not be negative, got {float(amount):g}")
+        if isinstance(joint, Frame):
+            self._rotors.append(Rotor(self._own_ball(joint, "rotor"), amount))
+            return
+        self._own_coordinate(joint, "rotor")
+        self._rotors.append(Rotor(joint, amount))
 
     def drive(self, coordinate: Coordinate | Frame, source: Source) -> None:
         """An input, a constant or an expression (``lift * sm.sin(pitch)``) as force on a dynamic coordinate.
@@ -193,6 +214,29 @@ class Builder(Parts):
         ends = self._pair(a, b, "point_to_point")
         self._constraints.append(PointToPoint(self._label(name, "pin"), *ends, check_axes(axes, "point_to_point")))
 
+    def couple(
+        self,
+        follower: Coordinate,
+        leader: Coordinate,
+        *,
+        ratio: float = 1.0,
+        offset: float = 0.0,
+        higher: Sequence[float] = (),
+        rest: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        """follower = offset + ratio · d, d = leader − rest: a gear, a belt, a finger that mimics another.
+
+        ``higher`` are coefficients of d², d³ and so on, as of a linkage.
+        """
+        for coordinate in (follower, leader):
+            self._own_coordinate(coordinate, "couple")
+        if follower is leader:
+            raise ModelError(f"couple: coordinate {follower.name!r} cannot follow itself")
+        coefficients = tuple(number(e, "couple") for e in (offset, ratio, *higher))
+        label = self._label(name, "coupling")
+        self._constraints.append(Coupling(label, follower, leader, coefficients, number(rest, "rest of couple")))
+
     def marker(self, frame: Frame, *, axes: str = "xyz", name: str | None = None) -> None:
         """A sensor of a frame's world position."""
         owner = self._own(frame, "marker")
@@ -233,4 +277,6 @@ class Builder(Parts):
             forces=tuple(self._forces),
             constraints=tuple(self._constraints),
             sensors=tuple(self._sensors),
+            rotors=tuple(self._rotors),
+            left_out=tuple(self.left_out),
         )

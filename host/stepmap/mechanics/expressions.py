@@ -88,6 +88,7 @@ def _express(system: System, q: ca.SX, v: ca.SX, u: ca.SX, chart: ca.SX, turns: 
 
     links = lump(system.bodies)
     kinetic = sum((link.kinetic(real) for link in links), ca.SX(0))
+    kinetic = sum((rotor.kinetic(real) for rotor in system.rotors), kinetic)
     weight = sum((link.potential(real, system.gravity) for link in links), ca.SX(0))
     potential = sum((p.energy(real) for p in system.potentials), weight)
     power = sum((f.power(real, virtual, u) for f in system.forces), ca.SX(0))

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from stepmap.errors import ModelError
-from stepmap.mechanics.quantity import Ball, Coordinate, Scalar, scalar
+from stepmap.mechanics.quantity import Ball, Coordinate, Scalar, number, scalar
 
 AXES = ("tx", "ty", "tz", "rx", "ry", "rz")
 
@@ -77,14 +77,16 @@ class Frame:
         """A child displaced by a fixed vector [m]; entries may hold parameters."""
         return self.register(self, "se3", (np.eye(3), (x, y, z)), name)
 
-    def ball(self, joint: str, name: str | None = None, *, speed: float | None = None) -> Frame:
+    def ball(
+        self, joint: str, name: str | None = None, *, speed: float | None = None, start: Sequence[float] | None = None
+    ) -> Frame:
         """A child that turns freely about the origin of this frame: a ball joint of that name.
 
         Its unit quaternion (w, x, y, z), child to parent, is stored; it has three tangent dimensions. ``speed`` is the
         largest rate [rad/s] that generated code has to represent. The frame is called like the joint unless it has a
-        ``name`` of its own.
+        ``name`` of its own. ``start`` is its quaternion where a pose does not name it.
         """
-        return self.register(self, "ball", Joint(joint, speed), name)
+        return self.register(self, "ball", Joint(joint, speed, start=start), name)
 
     def free(
         self,
@@ -94,11 +96,12 @@ class Frame:
         low: Sequence[float] | None = None,
         high: Sequence[float] | None = None,
         speed: float | None = None,
+        start: Sequence[float] | None = None,
     ) -> Frame:
         """A child that moves freely: tx, ty and tz in this frame's axes, then a ball. Seven stored numbers, six
-        tangent dimensions; ``low`` and ``high`` bound the position [m].
+        tangent dimensions; ``low`` and ``high`` bound the position [m]. ``start`` is position and quaternion.
         """
-        return self.register(self, "free", Joint(joint, speed, low, high), name)
+        return self.register(self, "free", Joint(joint, speed, low, high, start=start), name)
 
     def __repr__(self) -> str:
         return f"Frame({self.name!r})"
@@ -113,6 +116,27 @@ class Joint:
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
     place: tuple[Coordinate, ...] = ()
+    start: Sequence[float] | None = None
+
+
+def starting_turn(start: Sequence[float] | None, what: str) -> list[float]:
+    """The unit quaternion (w, x, y, z) that a ball starts with."""
+    if start is None:
+        return [1.0, 0.0, 0.0, 0.0]
+    turn = np.array([number(e, what) for e in start])
+    size = float(np.linalg.norm(turn)) if len(turn) == 4 else 0.0
+    if abs(size - 1.0) > 1e-3:
+        raise ModelError(f"{what}: expected a unit quaternion (w, x, y, z), got {list(start)!r}")
+    return [float(e) for e in turn / size]
+
+
+def starting_place(start: Sequence[float] | None, what: str) -> tuple[list[float], Sequence[float] | None]:
+    """Position and quaternion that a free body starts with."""
+    if start is None:
+        return [0.0, 0.0, 0.0], None
+    if len(start) != 7:
+        raise ModelError(f"{what}: expected position and quaternion, seven numbers, got {list(start)!r}")
+    return [number(e, what) for e in start[:3]], start[3:]
 
 
 def motion(kind: str, by: Any, what: str) -> Motion:

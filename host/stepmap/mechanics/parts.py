@@ -11,8 +11,9 @@ import casadi as ca
 from stepmap.errors import ModelError
 from stepmap.mechanics.bodies import Body
 from stepmap.mechanics.constraints import Constraint
+from stepmap.mechanics.elements.rotor import Rotor
 from stepmap.mechanics.forces import Force, Triple
-from stepmap.mechanics.frames import Frame, Joint, motion
+from stepmap.mechanics.frames import Frame, Joint, motion, starting_place, starting_turn
 from stepmap.mechanics.potentials import Potential
 from stepmap.mechanics.quantity import (
     Ball,
@@ -50,6 +51,8 @@ class Parts:
         self._forces: list[Force] = []
         self._constraints: list[Constraint] = []
         self._sensors: list[Sensor] = []
+        self._rotors: list[Rotor] = []
+        self.left_out: list[str] = []
         self.world = Frame(0, "world", None, None, self._add_frame)
         self._frames.append(self.world)
 
@@ -133,7 +136,10 @@ class Parts:
         self._fresh(joint.name, {**self._balls, **self._coordinates}, "ball")
         if joint.speed is not None and not number(joint.speed, f"speed of {joint.name!r}") > 0:
             raise ModelError(f"speed of {joint.name!r}: must be positive [rad/s], got {joint.speed}")
-        entries = tuple(self.coordinate(f"{joint.name}.{e}", low=-1.0, high=1.0, start=float(e == "w")) for e in "wxyz")
+        turn = starting_turn(joint.start, f"start of {joint.name!r}")
+        entries = tuple(
+            self.coordinate(f"{joint.name}.{e}", low=-1.0, high=1.0, start=s) for e, s in zip("wxyz", turn, strict=True)
+        )
         made = Ball(joint.name, entries, joint.place, joint.speed)
         self._balls[joint.name] = made
         return made
@@ -145,11 +151,14 @@ class Parts:
             [None] * 3 if end is None else three(end, f"{side} of {joint.name!r}")
             for side, end in (("low", joint.low), ("high", joint.high))
         ]
+        start, turn = starting_place(joint.start, f"start of {joint.name!r}")
         x, y, z = place = tuple(
-            self.coordinate(f"{joint.name}.t{axis}", unit="m", low=low, high=high)
-            for axis, low, high in zip("xyz", *ends, strict=True)
+            self.coordinate(f"{joint.name}.t{axis}", unit="m", low=low, high=high, start=at)
+            for axis, low, high, at in zip("xyz", *ends, start, strict=True)
         )
-        return self._add_frame(parent.tx(x).ty(y).tz(z), "ball", dataclasses.replace(joint, place=place), name)
+        return self._add_frame(
+            parent.tx(x).ty(y).tz(z), "ball", dataclasses.replace(joint, place=place, start=turn), name
+        )
 
     def _own_ball(self, frame: Frame, what: str) -> Ball:
         moves = self._own(frame, what).motion

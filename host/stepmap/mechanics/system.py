@@ -17,6 +17,7 @@ from stepmap.arrays import Array, rows, vector
 from stepmap.errors import ModelError
 from stepmap.mechanics.bodies import Body, massless, require_possible
 from stepmap.mechanics.constraints import Constraint, Row
+from stepmap.mechanics.elements.rotor import Rotor
 from stepmap.mechanics.expressions import Expressions, express
 from stepmap.mechanics.forces import Force
 from stepmap.mechanics.frames import Frame
@@ -56,6 +57,8 @@ class System:
     constraints: tuple[Constraint, ...]
     sensors: tuple[Sensor, ...]
     balls: tuple[Ball, ...] = ()
+    rotors: tuple[Rotor, ...] = ()
+    left_out: tuple[str, ...] = ()  # what the file it was imported from says besides, and this mechanism does not have
 
     def __post_init__(self) -> None:
         if not self.dynamic:
@@ -311,7 +314,7 @@ class System:
             what = f"mass on frame {body.frame.name!r}"
             if not mass[0, 0] >= 0:
                 raise ModelError(f"{what}: must not be negative, got {mass[0, 0]}")
-            require_possible(inertia, f"inertia of {what}")
+            require_possible(inertia, f"inertia of {what}", rounded=body.rounded)
 
     def _check_gaps(self) -> None:
         if self.gap_names:

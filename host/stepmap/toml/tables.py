@@ -145,6 +145,14 @@ class Table:
     def text(self, name: str) -> str:
         return self._kind(name, self.entries[name], str)
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        given = self._kind(name, self.entries[name], list)
+        for i, value in enumerate(given):
+            if not isinstance(value, str):
+                raise self.error(f"expected a text, got {shown(value)}", name, i)
+        return tuple(given)
+
     def content(self, name: str) -> tuple[str, bytes]:
         """The name of the file that a key names, for messages, and its content."""
         given = self.text(name)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepmap import systems
 from stepmap.cli.output import complain
+from stepmap.descriptions import read as descriptions
 from stepmap.errors import ModelError
 from stepmap.formula import Formula, FormulaError, parse
 
@@ -33,7 +34,9 @@ def pairs(option: str, given: Sequence[str], example: str) -> dict[str, str]:
 
 
 def maker(system: str) -> systems.Maker:
-    """The function that makes a system of the catalog, or that of a Python file."""
+    """The function that makes a system of the catalog, or that of a Python file, a URDF or an MJCF."""
+    if system.lower().endswith((".urdf", ".xml")):
+        return descriptions.from_file(system)
     return systems.from_file(system) if system.endswith(".py") else systems.maker(system)
 
 

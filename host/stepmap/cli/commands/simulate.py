@@ -12,7 +12,8 @@ import typer
 import stepmap
 from stepmap import systems
 from stepmap.cli.commands import options
-from stepmap.cli.output import console, figures, working
+from stepmap.cli.output import complain, console, figures, working
+from stepmap.descriptions import read as descriptions
 from stepmap.files import write_whole
 from stepmap.formula import Formula
 from stepmap.report import key_figures
@@ -26,7 +27,8 @@ def simulate(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="SYSTEM", help="A system of the catalog (see: stepmap systems), or a Python file with one."
+            metavar="SYSTEM",
+            help="A system of the catalog (see: stepmap systems), or a Python file, URDF or MJCF (.xml) with one.",
         ),
     ],
     dt: Annotated[float, typer.Option(metavar="SECONDS", help="Time step [s].")] = 0.01,
@@ -83,6 +85,8 @@ def _simulation(
     make = options.maker(name)
     systems.files.require_arguments(make, arguments, f"{make.__name__}()")
     system = make(**arguments)
+    if system.left_out:
+        complain(descriptions.left_out(name, system), kind="warning")
     for moved in moves:
         require_movable(system, moved)
     pose = start_pose(system, wanted or systems.files.example(make), moves=moves, firm=bool(wanted))

@@ -48,6 +48,19 @@ class ElasticTendon:
 
 
 @dataclass(frozen=True)
+class JointTendon:
+    """½ k (Σ c q − rest)²: a spring on a weighted sum of coordinates, as of a tendon over pulleys at joints."""
+
+    weights: tuple[tuple[Coordinate, float], ...]
+    stiffness: ca.SX
+    rest: ca.SX
+
+    def energy(self, kinematics: Kinematics) -> ca.SX:
+        reach = sum((weight * kinematics.coordinate(c) for c, weight in self.weights), ca.SX(0))
+        return self.stiffness * (reach - self.rest) ** 2 / 2
+
+
+@dataclass(frozen=True)
 class Tendon:
     """ℓ ≤ length: a cable that does not stretch, a string with via-points."""
 
