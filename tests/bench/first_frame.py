@@ -94,7 +94,7 @@ def edit(job: Path, mass: int) -> None:
 def wait_for_plant(port: int, path: str) -> None:
     """Returns at the first message that moves the plant, after those that describe the scene."""
     protocol, described = [Subprotocol(f"viser-v{viser.__version__}")], False
-    address, limit = f"ws://127.0.0.1:{port}{path}", time.monotonic() + PATIENCE
+    address, limit = f"ws://127.0.0.1:{port}{path}scene", time.monotonic() + PATIENCE
     with connect(address, subprotocols=protocol, max_size=None, open_timeout=60) as page:
         while time.monotonic() < limit:
             for message in messages(page.recv(timeout=PATIENCE)):

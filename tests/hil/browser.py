@@ -31,7 +31,8 @@ CENTRE = "const r = b.getBoundingClientRect(); return [r.x + r.width / 2, r.y + 
 class Browser:
     """A headless Chromium with one page, driven through its debugging protocol.
 
-    ``requests`` and ``sockets`` are the addresses that the page and its workers asked for.
+    ``requests`` and ``sockets`` are the addresses that the page and its workers asked for, ``errors`` exceptions and
+    errors in its console.
     """
 
     def __init__(self, width: int = 1280, height: int = 800) -> None:
@@ -49,11 +50,10 @@ class Browser:
         except BaseException:
             self._end()
             raise
-        for domain in ("Network", "Page", "Runtime"):
+        for domain in ("Network", "Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
         self.call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.call("Emulation.setDeviceMetricsOverride", **size)
+        self.resize(width, height)
 
     def _connect(self, file: Path) -> ClientConnection:
         """The socket of the page; Chromium writes its port to a file when it listens."""
@@ -93,6 +93,22 @@ class Browser:
                 )
         elif method == "Runtime.exceptionThrown":
             self.errors.append(str(said["exceptionDetails"].get("exception", said["exceptionDetails"])))
+        elif method == "Runtime.consoleAPICalled" and said["type"] in ("error", "assert"):
+            self.errors.append(str(said["args"]))
+        elif method == "Log.entryAdded" and said["entry"]["level"] == "error":
+            self.errors.append(f"{said['entry']['text']} ({said['entry'].get('url')})")
+
+    def resize(self, width: int, height: int) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+
+    def prefer(self, scheme: str) -> None:
+        """Light or dark, as systems say it."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def press_space(self) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=" ", code="Space", windowsVirtualKeyCode=32)
 
     def open(self, url: str) -> None:
         self.call("Page.navigate", url=url)

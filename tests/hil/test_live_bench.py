@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,21 +32,6 @@ CHARTS = "[...document.querySelectorAll('.uplot canvas')].map(c => c.toDataURL()
 EVENTS = "!!document.getElementById('events')?.innerText.includes('fault by the operator: {}')"
 STATE = "document.getElementById('state')?.innerText"
 OVER = f"['done', 'stopped', 'fault', 'ended early'].includes({STATE})"
-# In lock-step a run is as fast as it can be; until a browser has done its part it would record minutes of ticks.
-PACED = """
-import time
-from stepmap_hil.live.listener import LiveRun
-from tests import undrawn
-
-on_tick = LiveRun.on_tick
-
-def paced(*given):
-    on_tick(*given)
-    time.sleep(0.02)
-
-LiveRun.on_tick = paced
-undrawn.main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +50,7 @@ def running_bench(build: Path, browser: Browser) -> Iterator[tuple[subprocess.Po
     """The command with its page opened, and the page's address; the process is gone at the end."""
     words = command(build, "--seconds", "3600", "--live", "--no-open-loop")
     process = subprocess.Popen(
-        [*TIED, sys.executable, "-c", PACED, *words[3:]],
+        [*TIED, *words],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -129,11 +113,12 @@ def state_after(recording: Path) -> str:
 def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -> None:
     with running_bench(build, browser) as (process, url):
         until(browser, process, f"{STATE} === 'running'")
-        until(browser, process, "document.querySelectorAll('.uplot').length >= 2")  # tracking error, innovation
+        until(browser, process, "document.querySelectorAll('.uplot').length === 4")
         begun, drawn = seconds(browser), browser.value(CHARTS)
         until(browser, process, f"parseFloat(document.getElementById('time').innerText) > {begun + 0.3}")
         assert all(now != then for now, then in zip(browser.value(CHARTS), drawn, strict=True))
 
+        browser.click("Inject fault")
         browser.click("sensor jump")
         until(browser, process, EVENTS.format("jump"))
         at = seconds(browser)
@@ -158,9 +143,26 @@ def test_a_run_is_watched_disturbed_and_stopped(build: Path, browser: Browser) -
     assert state_after(build / "suspended_mass" / "bench" / "run.mcap") == "stopped"
 
 
+def test_the_space_bar_stops_a_board(build: Path, browser: Browser) -> None:
+    """Also where a button has the focus, which that key would press otherwise."""
+    with running_bench(build, browser) as (process, _):
+        until(browser, process, f"{STATE} === 'running'")
+        browser.value("document.getElementById('drawer').focus()")
+        browser.press_space()
+        until(
+            browser, process, f"{STATE} === 'stopped' && document.getElementById('reason').innerText === 'by the user'"
+        )
+        assert browser.value("document.getElementById('faults').hidden")
+        code, said, summary, _ = ended(process, build)
+    assert code == 0, said
+    assert summary["ended"] == "stopped by the user"
+    assert state_after(build / "suspended_mass" / "bench" / "run.mcap") == "stopped"
+
+
 def test_a_fault_that_ends_the_run_is_shown(build: Path, browser: Browser) -> None:
     with running_bench(build, browser) as (process, _):
         until(browser, process, f"{STATE} === 'running'")
+        browser.click("Inject fault")
         browser.click("encoder jump")
         until(browser, process, f"{STATE} === 'fault'")
         assert browser.text("reason").startswith("an encoder counted faster than its motor can turn")

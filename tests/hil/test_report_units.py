@@ -16,7 +16,7 @@ from stepmap import jobs, units
 from stepmap.jobs import Job
 from stepmap_codegen import Controller
 from stepmap_codegen import generate as generation
-from stepmap_hil.live.listener import charts, line
+from stepmap_hil.live.signals import Signals
 from stepmap_hil.plant.mechanism import PlantErrors
 from stepmap_hil.report import by_unit, plots, quantities, sentences, write
 from stepmap_hil.report.off import Off, apart, label
@@ -161,11 +161,10 @@ def test_the_report_has_a_table_of_coordinates(controller: Controller, runs: tup
 def test_the_terminal_and_the_live_page_tell_units_apart(controller: Controller, runs: tuple[Run, Run]) -> None:
     row = runs[0].rows[-1]
     assert re.fullmatch(r"[\d.]+ mm, [\d.e-]+°", Off(controller, "deg")(row))
-    assert [(c.title, c.unit) for c in charts(controller, clock=False)] == [
-        ("tracking error", "mrad"),
-        ("innovation", "mrad"),
-    ]
-    assert {c.unit for c in charts(controller, clock=False, angles="deg")} == {"°"}
+    shown = {chart.title: chart.unit for chart in Signals(controller).charts()}
+    assert (shown["Error of masses"], shown["Error of angles"]) == ("mm", "mrad")
+    degrees = {chart.title: chart.unit for chart in Signals(controller, "deg").charts()}
+    assert (degrees["Error of masses"], degrees["Error of angles"]) == ("mm", "°")
 
 
 def test_mixed_units_are_apart_on_the_live_page() -> None:
@@ -175,7 +174,6 @@ def test_mixed_units_are_apart_on_the_live_page() -> None:
     assert apart(system, there, np.zeros(4)) == {"m": pytest.approx(0.5), "rad": pytest.approx(0.1)}
     assert [label(system, unit) for unit in ("m", "rad")] == ["lengths", "angles"]
     assert label(sm.systems.get("cart_pendulum"), "rad") == "theta"
-    assert line(system, "tracking", "rad") == "angles tracking"
 
 
 @cache

@@ -10,6 +10,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.mechanics.system import System
 
+CLOUD = "depth points"  # the layer of a depth camera
 Pose = Mapping[str, float] | Sequence[float] | Array
 
 
@@ -25,22 +26,40 @@ class LiveFrame:
     state: str = ""
     reason: str = ""
     points: Array | None = None  # (N, 3) [m], what a depth camera sees
+    missed: int = 0  # samples of the run that did not come, so far
+    loss: float = 0.0  # part of the board's messages that got lost, so far
+    charted: bool = True  # False before the run, with which charts begin
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A strip chart with one line for each name of ``LiveFrame.numbers``."""
+    """A strip chart with one line for each name of ``LiveFrame.numbers``.
+
+    ``low`` and ``high`` fix its scale; without them it grows in steps of 1, 2, 5 and never shrinks. ``gate``: what lies
+    beyond its limits is marked.
+    """
 
     title: str
     unit: str
     lines: tuple[str, ...]
+    limits: tuple[tuple[float, str], ...] = ()  # level, and what it is called
+    low: float | None = None
+    high: float | None = None
+    gate: bool = False
+    error: bool = False  # its first line colours the trail, and its RMS is told
 
 
 CHARTS = (
-    Chart("tracking error", "mm", ("tracking",)),
-    Chart("estimate", "mm", ("estimate error", "innovation")),
-    Chart("timing", "ms", ("latency",)),
+    Chart("Tracking error", "mm", ("tracking",), low=0.0, error=True),
+    Chart("Estimate", "mm", ("estimate error", "innovation"), low=0.0),
+    Chart("Tick time", "ms", ("latency",), low=0.0),
 )
+
+
+def step_above(value: float) -> float:
+    """The least of 1, 2, 5, 10, … and their tenths that is not below a value."""
+    power = 10.0 ** np.floor(np.log10(max(value, 1e-9)))
+    return float(next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9)))
 
 
 def configuration(system: System, pose: Pose | None, base: Array | None = None) -> Array | None:

@@ -14,11 +14,11 @@ import hmac
 import http
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from types import FunctionType, SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import websockets
 import websockets.asyncio.server
@@ -29,14 +29,25 @@ from websockets.http11 import Request, Response
 from stepmap.errors import LinkError
 
 NAMES = ("127.0.0.1", "localhost")
+Handler: TypeAlias = Callable[[ServerConnection], Awaitable[None]]
 Answer: TypeAlias = Callable[[ServerConnection, Request], Response | None]
-PRIVATE = {"Referrer-Policy": "no-referrer", "Content-Security-Policy": "frame-ancestors 'none'"}
+PRIVATE = {"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+SCENE, FEED = "/scene", "/feed"  # where viser answers, and where the page speaks to the run
+OWN_FRAME = "frame-ancestors 'self'"  # viser's page is shown in ours, and nowhere else
+
+
+class House(Protocol):
+    """What stands behind the gate, beside viser."""
+
+    def answer(self, path: str) -> Response: ...
+    async def talk(self, connection: ServerConnection) -> None: ...
 
 
 class Gate:
-    """Refuses strangers; ``token`` is what they do not know."""
+    """Refuses strangers; ``token`` is what they do not know. Who knows it gets to viser's scene and to ``house``."""
 
-    def __init__(self) -> None:
+    def __init__(self, house: House) -> None:
+        self.house = house
         self.token = secrets.token_urlsafe(16)
         self.closed = False  # whether a server has put it before all connections
 
@@ -56,11 +67,31 @@ class Gate:
         refused = self.refusal(connection.local_address[1], request)
         if refused is not None:
             return connection.respond(http.HTTPStatus.FORBIDDEN, f"refused: {refused}\n")
-        rest = request.path.lstrip("/").removeprefix(self.token)
-        made = answer(connection, replace(request, path=rest if rest.startswith("/") else f"/{rest}"))
+        path = self.inside(request)
+        if path == SCENE or path.startswith(f"{SCENE}/"):
+            made = answer(connection, replace(request, path=path.removeprefix(SCENE) or "/"))
+            more = {"Content-Security-Policy": OWN_FRAME}
+        elif request.headers.get("Upgrade", "").lower() == "websocket":
+            known = path == FEED
+            made, more = None if known else connection.respond(http.HTTPStatus.NOT_FOUND, "nothing listens here\n"), {}
+        else:
+            made, more = self.house.answer(path), {}
         if made is not None:
-            made.headers.update(PRIVATE)
+            made.headers.update({**PRIVATE, **more})
         return made
+
+    def inside(self, request: Request) -> str:
+        """The path of a request without the token and what is asked behind it."""
+        rest = request.path.lstrip("/").removeprefix(self.token).partition("?")[0]
+        return rest if rest.startswith("/") else f"/{rest}"
+
+    async def handle(self, viser: Handler, connection: ServerConnection) -> None:
+        """A connection that was let through: viser's own, or one of the page."""
+        request = connection.request
+        if request is not None and self.inside(request) == FEED:
+            await self.house.talk(connection)
+        else:
+            await viser(connection)
 
     def stand_before(self, server: WebsockServer) -> None:
         """Puts the gate before all connections of a server that has not been started.
@@ -75,8 +106,8 @@ class Gate:
 
     def _serve(self, handler: Any, *where: Any, process_request: Answer, **given: Any) -> Any:
         self.closed = True
-        guarded = partial(self.guard, process_request)
-        return websockets.asyncio.server.serve(handler, *where, process_request=guarded, logger=_logger(), **given)
+        guarded, handling = partial(self.guard, process_request), partial(self.handle, handler)
+        return websockets.asyncio.server.serve(handling, *where, process_request=guarded, logger=_logger(), **given)
 
     def require(self) -> None:
         """Raises where a server was started without its gate, as another version of viser might."""

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import select
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.estimate.measurement import measurement_model
 from stepmap.jobs.system import source_of
-from stepmap.mechanics.system import System
-from stepmap.units import small
 from stepmap_codegen import Controller
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.faults.spec import Fault, operator_fault
-from stepmap_hil.report.off import apart, groups, label
+from stepmap_hil.live.signals import Signals
 from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.listener import RunListener
-from stepmap_hil.runs.log import STOPPED, Row, Run, reference
-from stepmap_hil.wire import dialect
+from stepmap_hil.runs.log import STOPPED, Row, Run
 from stepmap_hil.wire.dialect import Message
-from stepmap_hil.wire.raw_values import SignalCodec
-from stepmap_hil.wire.reasons import explain
 
 if TYPE_CHECKING:
-    from stepmap_hil.live import Chart, LivePage, RemotePage
+    from stepmap_hil.live import LivePage, RemotePage
 
 LINGER = 0.5  # s, so that the browser shows why a run failed
 POINTS = 2000  # of a depth camera, at most
+SLACK = 0.1  # s that a run which was held up may catch up
 
 
 @runtime_checkable
@@ -42,76 +42,47 @@ class Depth(Protocol):
 
 
 class LiveRun(RunListener):
-    """Shows a run; stops it and injects faults as the user of the page requests."""
+    """Shows a run; stops it and injects faults as the user of the page requests.
+
+    ``paced``: a run in lock-step, which would be over before anybody has seen it, goes no faster than its own time.
+    """
 
     injects_faults = True
 
-    def __init__(self, page: LivePage | RemotePage, controller: Controller, angles: str = "rad") -> None:
-        self.page, self.controller, self.angles = page, controller, angles
-        self.codec = SignalCodec.parse(controller.description())
-        self._step = controller.plant.step
-        self.channels = [(name, small(unit, angles).factor) for name, unit in self._step.system.sensor_channels]
-        self._sensors = measurement_model(self._step)
-        self._plan = controller.schedule.values()[:, : self._step.nx]
+    def __init__(self, page: LivePage | RemotePage, signals: Signals, *, paced: bool = False) -> None:
+        self.page, self.signals, self.paced = page, signals, paced
+        self._due: float | None = None  # by the computer's clock, when the next tick may be shown
         self._camera: Depth | None = None
         self._points: Array | None = None
-        self._followed: dict[int, Followed] = {}  # the last one
         page.offer(False)
 
     def on_start(self, sensor: object) -> None:
-        self._camera = sensor if isinstance(sensor, Depth) else None
+        if isinstance(sensor, Depth):
+            self._camera = sensor
+            self.page.offer_points()
 
     def on_progress(self, text: str) -> None:
         self.page.wait(text)
 
     def on_tick(self, row: Row, message: Message) -> None:
-        from stepmap_hil.live import LiveFrame
-
-        pose = self._step.layout.pose
-        estimate, goal = self.codec.decode("estimate", row.estimate), self._goal(row)
-        truth = np.array(row.coordinates)
-        numbers = self._errors(truth, goal, estimate)
-        if row.measured:
-            numbers |= self._innovation(row, message, estimate)
-            if row.latency_ms > 0:  # in lock-step nothing waits for the clock
-                numbers |= {"latency": row.latency_ms, "late": row.jitter_ms}
         if self._camera is not None and self.page.wants_points:
             self._points = self._camera.points(POINTS).astype(np.float32) if row.valid else None
-        state = dialect.word("STEPMAP_STATE", row.state)
-        self.page.update(
-            LiveFrame(row.time, truth, pose(estimate), pose(goal), numbers, state, explain(row.reason), self._points)
-        )
+        self.page.update(replace(self.signals.frame(row), points=self._points))
+        if self.paced:
+            self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        now = time.monotonic()
+        self._due = (now if self._due is None else max(self._due, now - SLACK)) + self.signals.controller.program.period
+        time.sleep(max(self._due - now, 0.0))
 
     def on_followed(self, told: Followed) -> None:
-        self._followed = {told.tick: told}
-
-    def _goal(self, row: Row) -> Array:
-        """The reference state of a tick."""
-        planned: Array = self._plan[min(row.tick, len(self._plan) - 1)]
-        if row.tick not in self._followed:
-            return planned
-        streamed: Array = reference(self.controller, [row], self._followed)[0]
-        return streamed
-
-    def _errors(self, truth: Array, goal: Array, estimate: Array) -> dict[str, float]:
-        """Of the plant from the reference, and of the estimate from the plant, each unit apart."""
-        system, found = self._step.system, {}
-        for kind, one, other in (("tracking", truth, goal), ("estimate", estimate, truth)):
-            for unit, value in apart(system, one, other).items():
-                found[line(system, kind, unit)] = small(unit, self.angles).factor * value
-        return found
-
-    def _innovation(self, row: Row, message: Message, estimate: Array) -> dict[str, float]:
-        """Measured minus expected, of each channel that was seen; minus the estimate where the board did not use it."""
-        expected = self._sensors.readings(estimate)
-        made = np.array(row.z) - np.asarray(expected, dtype=float)
-        used = [bool(row.taken >> k & 1) for k in range(len(made))]
-        made = np.where(used, self.codec.decode("innovation", message.innovation), made)
-        return {name: factor * float(made[k]) for k, (name, factor) in enumerate(self.channels) if row.valid >> k & 1}
+        self.signals.followed = {told.tick: told}
 
     def on_event(self, at: float, text: str) -> None:
-        self.page.note(text, at)
-        if text == "running":
+        running = text == "running"  # is said before its first tick
+        self.page.note(text, 0.0 if running else self.signals.since_begin(at))
+        if running:
             self.page.injected()  # requests from before the run do not count
             self.page.offer(True)
 
@@ -122,56 +93,64 @@ class LiveRun(RunListener):
         return [operator_fault(name) for name in self.page.injected()]
 
     def on_end(self, run: Run) -> None:
-        state, _, reason = (run.ended or "done").partition(": ")
-        self.page.finish(*(("stopped", "by the user") if run.ended == STOPPED else (state, reason)))
+        self.page.finish(*outcome(run))
+
+    def on_saved(self, folder: Path) -> None:
+        self.page.saved(folder.resolve())
 
 
-def line(system: System, kind: str, unit: str) -> str:
-    """Name of a curve, with the coordinates it is of where there are several units."""
-    return kind if len(groups(system)) == 1 else f"{label(system, unit)} {kind}"
+def outcome(run: Run) -> tuple[str, str]:
+    """State and reason in which a run ended."""
+    state, _, reason = (run.ended or "done").partition(": ")
+    return ("stopped", "by the user") if run.ended == STOPPED else (state, reason)
 
 
-def charts(controller: Controller, *, clock: bool = True, angles: str = "rad") -> list[Chart]:
-    """Tracking error of each unit, innovation of each channel, and timing where a clock is kept."""
-    from stepmap_hil.live import Chart
-
-    system = controller.plant.step.system
-    found = []
-    for unit in groups(system):
-        title = "tracking error" if len(groups(system)) == 1 else f"error of {label(system, unit)}"
-        lines = tuple(line(system, kind, unit) for kind in ("tracking", "estimate"))
-        found.append(Chart(title, small(unit, angles).symbol or "1", lines))
-    grouped: dict[str, list[str]] = {}
-    for name, of in system.sensor_channels:
-        grouped.setdefault(small(of, angles).symbol or "1", []).append(name)
-    return [
-        *found,
-        *(Chart("innovation", of, tuple(names)) for of, names in grouped.items()),
-        *([Chart("timing", "ms", ("latency", "late"))] if clock else []),
-    ]
+def given(controller: Controller, signals: Signals, around: Array, planned: float) -> dict[str, Any]:
+    """What a page of a run has besides its title and system."""
+    step = controller.plant.step
+    plan = step.layout.pose(controller.schedule.values()[:, : step.nx])
+    return {"reference": plan, "charts": signals.charts(), "around": around, "planned": planned}
 
 
 @contextmanager
 def live(title: str, setup: Setup, faults: Sequence[str] = (), *, clock: bool = True) -> Iterator[LiveRun]:
     """A page on localhost while the block runs; ``faults`` are names of `faults.OPERATOR_FAULTS`.
 
-    Before it closes, a user at a terminal may look at it.
+    Before it closes, a user at a terminal may look at the run again.
     """
     from stepmap_hil.live import RemotePage
 
-    controller, angles = setup.controller, setup.settings.angles
-    step = controller.plant.step
-    plan = step.layout.pose(controller.schedule.values()[:, : step.nx])
-    system, shown = source_of(setup.job), charts(controller, clock=clock, angles=angles)
-    given = {"faults": tuple(faults), "reference": plan, "charts": shown, "around": setup.start_pose()[None]}
-    with RemotePage(title, system, **given) as page:
+    controller = setup.controller
+    signals = Signals(controller, setup.settings.angles, clock=clock, hurries=clock)
+    planned = setup.planned * controller.program.period
+    more = given(controller, signals, setup.start_pose()[None], planned)
+    with RemotePage(title, source_of(setup.job), faults=tuple(faults), **more) as page:
         print(f"live page: {page.url}", file=sys.stderr, flush=True)
+        if interactive():
+            print("open it to begin; Enter begins without it", file=sys.stderr)
+            wait_for(page.opened)
         try:
-            yield LiveRun(page, controller, angles)
+            yield LiveRun(page, signals, paced=not clock)
         except BaseException as error:
             page.finish("ended early", str(error))
             time.sleep(LINGER)
             raise
-        if sys.stdin is not None and sys.stdin.isatty():
-            print("press Enter to close the page", file=sys.stderr)
+        if interactive():
+            print("the page shows the run again; Ctrl-C or Enter closes it", file=sys.stderr)
+            with suppress(KeyboardInterrupt):
+                sys.stdin.readline()
+
+
+def interactive() -> bool:
+    """Whether a user is at a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def wait_for(opened: threading.Event) -> None:
+    """Until a browser has opened the page, or the user has pressed Enter."""
+    if not hasattr(signal, "SIGHUP"):  # on Windows a terminal cannot be selected
+        return
+    while not opened.wait(0.1):
+        if select.select([sys.stdin], [], [], 0.0)[0]:
             sys.stdin.readline()
+            return

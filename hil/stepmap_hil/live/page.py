@@ -1,55 +1,52 @@
-"""The page itself: a viser server on this machine's own address, with the scene, charts, state and buttons."""
+"""The page itself: a server on this machine's own address, with the scene of viser, and a page of ours around it."""
 
 from __future__ import annotations
 
-import html
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import numpy as np
-import rich
-import viser
 from numpy.typing import ArrayLike
-from viser.infra import WebsockServer
 
 import stepmap as sm
 from stepmap.arrays import Array
 from stepmap.errors import LinkError
-from stepmap_hil.live.charts import Strips
-from stepmap_hil.live.frame import CHARTS, Chart, LiveFrame, Pose, configuration
-from stepmap_hil.live.gate import Gate
-from stepmap_hil.live.scene import TRAIL, Scene, legend
+from stepmap_hil.live.feed import MOST, Feed, Order, short
+from stepmap_hil.live.frame import CHARTS, CLOUD, Chart, LiveFrame, configuration, step_above
+from stepmap_hil.live.guarded import HOST, GuardedServer, quiet
+from stepmap_hil.live.scene import LAYERS, TRAIL, TRAIL_COLORS, Scene
+from stepmap_hil.live.site import Site
 
-HOST = "127.0.0.1"  # never another: the page can stop the robot
 RATE = 30.0  # Hz, at most, of the scene
 SHARE = 0.1  # of the time, at most, goes into drawing
-SLOW_RATE = 8.0  # Hz, at most, of charts, text and trails
-WIDTH = 400  # pixels of the panel
-EVENTS = 5  # shown
-FEW = 2  # lines of a chart whose last numbers are written, too
-BAD = "#D02020"
-COLORS = {"running": "#009E73", "holding": "#B57B00", **dict.fromkeys(("fault", "stopped", "ended"), BAD)}
-"""Of states, by their first word."""
-STYLE = """<style>button.mantine-Button-root { min-height: 48px; }</style>"""
-TEXT = """<div style="padding: 0.2em 0.8em; line-height: 1.45; font-size: 0.9em">
-<div style="display: flex; justify-content: space-between; align-items: baseline">
-<b id="state" style="font-size: 1.5em; color: {color}">{state}</b><span id="time">{time:.2f} s</span></div>
-<div id="reason">{reason}</div><div id="numbers" style="font-size: 0.85em">{numbers}</div>
-<div style="font-size: 0.85em">{colors}</div></div>"""
-EVENT_TEXT = """<div id="events" style="padding: 0 0.8em; font-size: 0.85em; opacity: 0.7">{events}</div>"""
+SLOW_RATE = 8.0  # Hz, at most, of trails
+LEAST_SCALE = 1.0  # of the colours of a trail, in the unit of its error
+GOODBYE = 0.15  # s, for pages to hear that this one closes
+TONES = {
+    "running": "running",
+    "done": "pass",
+    "holding": "holding",
+    "stopped": "stopped",
+    **dict.fromkeys(("fault", "ended early"), "fault"),
+}
+"""Of states, which give them their colours; others are idle."""
 
 
 class LivePage:
     """Shows a run in a browser. ``update`` is called by the run; ``stop_requested`` and ``injected`` ask the user.
 
     ``system`` is a system or its name in the catalog; ``reference`` the q̄ or x of a plan, (N, ...), whose path is
-    drawn; ``around`` poses that the camera shows besides, such as the start; ``port`` 0 takes a free one.
+    drawn; ``around`` poses that the camera shows besides, such as the start; ``planned`` how long the run is to take
+    [s]; ``port`` 0 takes a free one.
     """
+
+    recorded = False  # whether the run was over before the page began
 
     def __init__(
         self,
@@ -61,25 +58,32 @@ class LivePage:
         reference: ArrayLike | None = None,
         charts: Sequence[Chart] = CHARTS,
         around: ArrayLike | None = None,
+        planned: float | None = None,
     ) -> None:
         self.system = sm.systems.get(system) if isinstance(system, str) else system
+        self.layers = {name: on for name, (_, on) in LAYERS.items()}
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._asked: list[str] = []
-        self._events: tuple[str, ...] = ()
-        self._units = {name: chart.unit for chart in charts if len(chart.lines) <= FEW for name in chart.lines}
+        self._offered = tuple(faults)
+        self._names = [name for chart in charts for name in chart.lines]
+        self._error = next((chart.lines[0] for chart in charts if chart.error), None)
+        self._full = LEAST_SCALE  # error in which a trail has its last colour
         self._pending: LiveFrame | None = None
+        self._frames: deque[LiveFrame] = deque(maxlen=2 * MOST)
+        self._count = 0  # of ticks that were shown
+        self._moods: dict[tuple[str, str], int] = {}
         self._points: Array | None = None  # that are drawn
-        self._has_camera = False  # points were drawn once
-        self._passed: list[Pose] = []  # by the plant since the last drawing
+        self._passed: list[LiveFrame] = []  # since the last drawing
         self._due = self._slow_due = 0.0
-        self._closed = False
+        self._over = self._closed = False
         n = self._n = len(self.system.coordinates)
         plan = self.system.configuration({})[None] if reference is None else np.asarray(reference, float)[:, :n]
         path = self.system.positions(plan)
         besides = self.system.positions(plan[:0] if around is None else np.asarray(around, float)[:, :n])
-        with _quiet():
-            self._server = _Server(port, title)
+        self.site, self.feed = Site(), Feed(self._hear, self._meet)
+        with quiet():
+            self._server = GuardedServer(port, title, self.site, self.feed)
         if port and self._server.get_port() != port:
             self.close()
             raise LinkError(f"live page: port {port} is taken; choose another, or 0 for a free one")
@@ -91,33 +95,36 @@ class LivePage:
         self.url = f"http://{HOST}:{self._server.get_port()}/{self._server.gate.token}/"
         with self._server.atomic():
             self._scene = Scene(self._server, self.system, path, besides)
-            self._panel(faults, charts)
+            self._server.gui.configure_theme(show_logo=False, show_share_button=False)
+        self._server.on_client_connect(lambda _: self.feed.say("scene", brief=True))
+        self._shown = LiveFrame(0.0, {}, state="waiting", reason="the run has not begun", charted=False)
+        self._introduce(title, charts, planned)
 
-    def _panel(self, faults: Sequence[str], charts: Sequence[Chart]) -> None:
-        gui = self._server.gui
-        gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
-        gui.main_panel.dock_right()
-        gui.main_panel.set_width(WIDTH)
-        # Buttons come first, so that nothing that grows can move one under the mouse.
-        self._button = gui.add_button(
-            "STOP", color="red", icon=viser.Icon.PLAYER_STOP, hint="ends the run with a stop command"
+    def _introduce(self, title: str, charts: Sequence[Chart], planned: float | None) -> None:
+        """What a page has to know before all else."""
+        self.feed.say(
+            "page",
+            title=title,
+            charts=[asdict(chart) for chart in charts],
+            faults=self._offered,
+            planned=planned,
+            recorded=self.recorded,
+            camera=self._scene.framing.document(),
+            trail=TRAIL_COLORS.tolist(),
         )
-        self._button.on_click(lambda _: self._request_stop())
-        gui.add_html(STYLE)
-        gui.add_command("STOP", description="stops the run", hotkey="space").on_trigger(lambda _: self._request_stop())
-        self._faults = gui.add_button_group("inject", tuple(faults)) if faults else None
-        if self._faults is not None:
-            self._faults.on_click(lambda event: self._inject(str(event.target.value)))
-        self._text = gui.add_html("")
-        self._strips = Strips(gui, charts)
-        self._event_text = gui.add_html("")
-        self._shown = LiveFrame(0.0, {}, state="waiting", reason="the run has not begun")
-        self._write()
+        for name in LAYERS:
+            if name != CLOUD:
+                self._say_layer(name)
+        self._say_mood(self._shown)
+
+    # From the run
 
     def update(self, frame: LiveFrame) -> None:
         """Takes a tick; draws it unless the last was drawn a moment ago."""
-        self._strips.add(frame.time, frame.numbers)
-        self._passed = [*self._passed[1 - TRAIL :], frame.coordinates]
+        if frame.charted:
+            self._keep(frame)
+        elif (frame.state, frame.reason) != (self._shown.state, self._shown.reason):
+            self._say_mood(frame)
         now = time.perf_counter()
         if now < self._due:
             self._pending = frame
@@ -125,10 +132,33 @@ class LivePage:
         self._draw(frame, slow=now >= self._slow_due)
         self._due = now + max(1 / RATE, (time.perf_counter() - now) / SHARE)
 
+    def _keep(self, frame: LiveFrame) -> None:
+        """A tick goes to the charts, and is kept for the replay."""
+        if self._frames and frame.time < self._frames[-1].time:  # another run begins
+            self._frames.clear()
+            self.feed.say("again", k=self._count)
+        self._frames.append(replace(frame, points=None))
+        self._passed = [*self._passed[1 - TRAIL :], frame]
+        row = [short(frame.time), self._mood(frame), frame.missed, short(frame.loss)]
+        numbers = [short(float(frame.numbers.get(name, np.nan))) for name in self._names]
+        self.feed.say("tick", brief=True, k=self._count, row=[*row, *numbers])
+        self._count += 1
+
+    def _mood(self, frame: LiveFrame) -> int:
+        """The number of a state with its reason, which pages are told once."""
+        key = (frame.state, frame.reason)
+        if key not in self._moods:
+            self._moods[key] = len(self._moods)
+            self.feed.say("mood", state=frame.state, reason=frame.reason, tone=TONES.get(frame.state, "idle"))
+        return self._moods[key]
+
+    def _say_mood(self, frame: LiveFrame) -> None:
+        self.feed.say("now", mood=self._mood(frame))
+
     @property
     def wants_points(self) -> bool:
         """Whether points of the next tick would be drawn."""
-        return time.perf_counter() >= self._due
+        return self.layers[CLOUD] and time.perf_counter() >= self._due
 
     def _draw(self, frame: LiveFrame, *, slow: bool) -> None:
         self._pending = None
@@ -140,66 +170,66 @@ class LivePage:
             self._scene.move(*(None if q is None else next(placed) for q in poses))
             if not _same(frame.points, self._points):
                 self._points = frame.points
-                self._has_camera = True
                 self._scene.draw_points(frame.points)
             if slow:
                 self._extend_trail()
                 self._slow_due = time.perf_counter() + 1 / SLOW_RATE
-                self._strips.draw()
-                self._write()
 
     def _extend_trail(self) -> None:
-        found = [configuration(self.system, pose) for pose in self._passed]
-        self._passed = []
-        passed = np.array([q for q in found if q is not None]).reshape(-1, self._n)
-        if len(passed):
-            self._scene.extend_trail(self.system.positions(passed))
+        passed, self._passed = self._passed, []
+        places, errors = self._places(passed)
+        if len(places):
+            self._scene.extend_trail(places, errors, self._full)
 
-    def _write(self) -> None:
-        frame = self._shown
-        numbers = " · ".join(
-            f"{html.escape(name)} {frame.numbers[name]:.1f} {html.escape(unit)}"
-            for name, unit in self._units.items()
-            if np.isfinite(frame.numbers.get(name, np.nan))
-        )
-        self._text.content = TEXT.format(
-            state=html.escape(frame.state),
-            color=COLORS.get(frame.state.split(" ")[0].lower(), "inherit"),
-            time=frame.time,
-            reason=html.escape(frame.reason),
-            numbers=numbers,
-            colors=legend(self._has_camera),
-        )
+    def _places(self, frames: Sequence[LiveFrame]) -> tuple[Array, Array]:
+        """Positions of all frames of the mechanism, and the error that colours them; the scale grows with that."""
+        found = [(configuration(self.system, frame.coordinates), frame) for frame in frames]
+        known = [(q, frame) for q, frame in found if q is not None]
+        errors = np.array([frame.numbers.get(self._error or "", np.nan) for _, frame in known], dtype=float)
+        if np.isfinite(errors).any() and (full := step_above(float(np.nanmax(errors)))) > self._full:
+            self._full = full
+        self.feed.say("scale", brief=True, full=self._full)
+        return self.system.positions(np.array([q for q, _ in known]).reshape(-1, self._n)), errors
 
     def wait(self, text: str) -> None:
         """Shows what is done before the run."""
         self._shown = replace(self._shown, state="waiting", reason=text)
-        self._write()
+        self._say_mood(self._shown)
 
     def offer(self, faults: bool) -> None:
         """Shows or hides the buttons for faults."""
-        if self._faults is not None:
-            self._faults.visible = faults
+        self.feed.say("offer", faults=faults and bool(self._offered))
+
+    def offer_points(self) -> None:
+        """There is a depth camera, whose points can be shown."""
+        self._say_layer(CLOUD)
 
     def note(self, text: str, at: float | None = None) -> None:
-        """Adds a line to the last events, which the page shows."""
-        with self._lock:
-            self._events = (*self._events, f"{self._shown.time if at is None else at:.2f} s  {text}")[-EVENTS:]
-            lines = "".join(f"<div>{html.escape(event)}</div>" for event in self._events)
-            self._event_text.content = EVENT_TEXT.format(events=lines)
+        """Adds a line to the events, which the page shows; ``at`` is its time in the run, None before that."""
+        tone = "fault" if text.startswith("fault") else "stopped" if text.lower().startswith("stop") else "plain"
+        self.feed.say("event", at=None if at is None else short(at), text=text, tone=tone)
 
     def finish(self, state: str, reason: str = "") -> None:
-        """Shows the last tick and how the run ended; the page stays, its buttons do nothing more."""
+        """Shows the last tick and how the run ended; the page stays, and shows the run again."""
         last = self._pending or self._shown
         self._draw(replace(last, state=state, reason=reason), slow=True)
-        self._button.disabled = True
-        self.offer(False)  # viser cannot disable a group
+        self._over = True
+        self.offer(False)
+        self.feed.say("over", state=state, reason=reason, tone=TONES.get(state, "fault"))
+
+    def saved(self, folder: Path | str) -> None:
+        """There is a report in a folder, which the page leads to."""
+        if (Path(folder) / "report.html").is_file():
+            self.site.folder = Path(folder)
+            self.feed.say("report")
 
     def close(self) -> None:
         """Ends the server; calling it again does nothing."""
         if not self._closed:
             self._closed = True
-            with _quiet():
+            self.feed.say("closed")
+            time.sleep(GOODBYE)
+            with quiet():
                 self._server.stop()
 
     def __enter__(self) -> Self:
@@ -210,7 +240,7 @@ class LivePage:
     ) -> None:
         self.close()
 
-    # what the user asks for; the buttons' callbacks run in threads of the server ---------------------------------
+    # From the user, in the thread of the server
 
     @property
     def stop_requested(self) -> bool:
@@ -223,49 +253,54 @@ class LivePage:
             asked, self._asked = self._asked, []
         return asked
 
+    def _meet(self) -> None:
+        """A browser has opened the page."""
+
+    def _hear(self, order: Order) -> None:
+        match order.get("do"), order.get("what"):
+            case "stop", _ if not self._over:
+                self._request_stop()
+            case "fault", str(name) if name in self._offered and not self._over:
+                self._inject(name)
+            case "layer", str(name) if name in self.layers:
+                self._switch(name, bool(order.get("on")))
+            case "show", int(number) if self._over:
+                self._show_again(number)
+
+    @property
+    def _now(self) -> float | None:
+        """The time of the run, None before it."""
+        return self._frames[-1].time if self._frames else None
+
     def _request_stop(self) -> None:
-        self._stop.set()
-        self._button.disabled = True
-        self.note("STOP pressed")
+        if not self._stop.is_set():
+            self._stop.set()
+            self.feed.say("stopping")
+            self.note("STOP pressed", self._now)
 
     def _inject(self, name: str) -> None:
         with self._lock:
             self._asked.append(name)
-        self.note(f"fault: {name}")
+        self.note(f"pressed: {name}", self._now)
 
+    def _switch(self, name: str, on: bool) -> None:
+        self.layers[name] = on
+        self._scene.show_layer(name, on)
+        self._say_layer(name)
 
-class _Server(viser.ViserServer):
-    """Serves this machine's own pages only, with a gate before all connections."""
+    def _say_layer(self, name: str) -> None:
+        self.feed.say("layer", name=name, color=LAYERS[name][0], on=self.layers[name])
 
-    def __init__(self, port: int, label: str) -> None:
-        self.gate = Gate()
-        super().__init__(host=HOST, port=port, label=label, verbose=False)
-
-    @property
-    def _websock_server(self) -> WebsockServer:
-        return self._guarded
-
-    @_websock_server.setter
-    def _websock_server(self, server: WebsockServer) -> None:
-        """viser sets this before it starts the server, which then has its gate from the first connection on."""
-        self.gate.stand_before(server)
-        self._guarded = server
-
-    def request_share_url(self, verbose: bool = True) -> str | None:
-        """No tunnel: viser would open one to the internet whenever a client asks."""
-        return None
+    def _show_again(self, number: int) -> None:
+        """Draws a tick of a run that is over, with the trail up to there."""
+        if not self._frames:
+            return
+        at = min(max(number - (self._count - len(self._frames)), 0), len(self._frames) - 1)
+        with self._server.atomic():
+            self._draw(self._frames[at], slow=False)
+            places, errors = self._places([self._frames[k] for k in range(max(at - TRAIL + 1, 0), at + 1)])
+            self._scene.replace_trail(places, errors, self._full)
 
 
 def _same(some: Array | None, other: Array | None) -> bool:
     return some is other or (some is not None and other is not None and np.array_equal(some, other, equal_nan=True))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without viser's messages on the terminal, which it prints through rich's own console."""
-    console = rich.get_console()
-    before, console.quiet = console.quiet, True
-    try:
-        yield
-    finally:
-        console.quiet = before

@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from stepmap.errors import LinkError
 from stepmap.jobs.system import SystemSource
-from stepmap_hil.live.frame import LiveFrame
+from stepmap_hil.live.frame import CLOUD, LiveFrame
 
 STARTING = 30.0  # s
 ENDING = 3.0  # s
@@ -28,9 +29,11 @@ class RemotePage:
     def __init__(self, title: str, system: SystemSource, **given: Any) -> None:
         self._stop = threading.Event()
         self._gone = threading.Event()
+        self.opened = threading.Event()  # in a browser
         self._lock = threading.Lock()
         self._asked: list[str] = []
         self._points_due = 0.0
+        self._points_shown = False
         self._orders: queue.Queue[bytes | None] = queue.Queue(WAITING)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "stepmap_hil.live.server"],
@@ -61,7 +64,7 @@ class RemotePage:
     def wants_points(self) -> bool:
         """Whether points of the next tick may be drawn."""
         now = time.perf_counter()
-        if now < self._points_due:
+        if not self._points_shown or now < self._points_due:
             return False
         self._points_due = now + 1 / POINT_RATE
         return True
@@ -71,6 +74,12 @@ class RemotePage:
 
     def offer(self, faults: bool) -> None:
         self._order("offer", faults)
+
+    def offer_points(self) -> None:
+        self._order("offer_points")
+
+    def saved(self, folder: Path) -> None:
+        self._order("saved", folder)
 
     def note(self, text: str, at: float | None = None) -> None:
         self._order("note", text, at)
@@ -118,6 +127,10 @@ class RemotePage:
             elif word == "fault":
                 with self._lock:
                     self._asked.append(rest)
+            elif word == "opened":
+                self.opened.set()
+            elif word == "layer":
+                self._points_shown = rest == f"{CLOUD} on" or (self._points_shown and not rest.startswith(CLOUD))
             else:
                 self._addresses.put(word)
         self._gone.set()

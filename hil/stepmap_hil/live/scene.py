@@ -6,7 +6,7 @@ Drawn from the same skeleton as the pictures of ``stepmap.plots``, so every syst
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import viser
@@ -24,8 +24,9 @@ Solid = viser.IcosphereHandle | viser.BoxHandle | viser.CylinderHandle | viser.L
 
 FIELD = np.radians(40.0)  # of view
 POINTS = 4000  # at most of a depth camera
-BALL = 0.018  # radius of the heaviest mass in sizes of the scene: points of a depth camera lie around it
+BALL = 0.024  # radius of the heaviest mass in sizes of the scene: points of a depth camera lie around it
 TRAIL = 300  # positions
+WIRE = 0.0022  # radius of rods of the estimate in sizes of the scene
 TRAILS = 3  # at most, of the heaviest
 
 
@@ -35,22 +36,40 @@ class Look:
 
     color: Color
     line: Color
-    opacity: float | None
+    wire: bool
     swell: float  # of balls and boxes
 
 
-PLANT = Look((0, 114, 178), (70, 78, 90), None, 1.0)
-GHOST = Look((230, 120, 0), (230, 120, 0), 0.22, 1.25)
+PLANT = Look((0, 114, 178), (112, 122, 136), False, 1.0)
+GHOST = Look((230, 120, 0), (230, 120, 0), True, 1.3)
 REFERENCE: Color = (0, 158, 115)
 RAIL: Color = (150, 156, 165)
-DEPTH: Color = (120, 60, 160)
+GRID: Color = (140, 148, 160)
+DEPTH: Color = (170, 90, 200)
+TRAIL_COLORS = np.array([(64, 160, 220), (240, 180, 40), (214, 40, 30)], dtype=float)  # of no, half and full error
+LAYERS: dict[str, tuple[Color, bool]] = {
+    "plant": (PLANT.color, True),
+    "estimate": (GHOST.color, True),
+    "reference": (REFERENCE, True),
+    "trail": ((64, 160, 220), True),
+    "depth points": (DEPTH, False),
+}
+"""What can be switched on and off, with its colour and whether it is on at first."""
 
 
-def legend(camera: bool) -> str:
-    """What the colours mean, in HTML; ``camera``: points of one are shown."""
-    named = [("plant", PLANT.color), ("estimate", GHOST.color), ("reference", REFERENCE)]
-    named += [("depth camera", DEPTH)] if camera else []
-    return " ".join(f'<span style="color: rgb{color}">●</span>&nbsp;{name}' for name, color in named)
+@dataclass(frozen=True)
+class Framing:
+    """What the camera has to show, for a window of any shape: a box along its own axes, seen from ``toward``."""
+
+    middle: Array
+    toward: Array
+    right: Array
+    top: Array
+    half: Array  # [m] to the right, up, and toward the camera
+
+    def document(self) -> dict[str, Any]:
+        """For the page, which knows the shape of its window."""
+        return {**{name: [float(v) for v in value] for name, value in vars(self).items()}, "field": float(FIELD)}
 
 
 class Scene:
@@ -64,9 +83,12 @@ class Scene:
         shown = np.concatenate([path, besides])[:, self.shape.visible]
         low, high = shown.min(axis=(0, 1)), shown.max(axis=(0, 1))
         self.size = max(float(np.linalg.norm(high - low)), 1e-3)
-        _look(server, system, shown, (low + high) / 2, self.size)
+        self.framing = _look(server, system, shown, (low + high) / 2, self.size)
         _floor(server.scene, upward(system), low, high, self.size)
         _rails(server.scene, system, self.shape, self.size)
+        self._layers = {
+            name: self.api.add_frame(f"/{name}", show_axes=False, visible=on) for name, (_, on) in LAYERS.items()
+        }
         self.plant = Body(server.scene, "plant", self.shape, self.size, PLANT)
         self.ghost = Body(server.scene, "estimate", self.shape, self.size, GHOST)
         self.balls = [index for index, _ in self.shape.masses] or _tips(self.shape)
@@ -80,9 +102,15 @@ class Scene:
         ]
         heaviest = sorted(self.shape.masses, key=lambda ball: -ball[1])[:TRAILS]
         self._trailed = [index for index, _ in heaviest] or self.balls
-        self._trail: list[Array] = []
-        self._trail_line = self.api.add_line_segments("/trail", np.zeros((1, 2, 3)), PLANT.color, thickness=width)
+        self._trail: list[tuple[Array, float]] = []
+        self._trail_line = self.api.add_line_segments(
+            "/trail/line", np.zeros((1, 2, 3)), PLANT.color, thickness=2.4 * width
+        )
         self._cloud: viser.PointCloudHandle | None = None
+
+    def show_layer(self, name: str, shown: bool) -> None:
+        """Switches one of `LAYERS`."""
+        self._layers[name].visible = shown
 
     def move(self, plant: Array | None, estimate: Array | None, reference: Array | None) -> None:
         """Positions of all frames (frame, 3); None hides."""
@@ -91,12 +119,24 @@ class Scene:
         for index, cross in zip(self.balls, self.crosses, strict=True):
             _place(cross, None if reference is None else reference[index])
 
-    def extend_trail(self, passed: Array) -> None:
-        """Positions of all frames that the plant has passed since, (N, frame, 3)."""
-        self._trail = [*self._trail, *passed[:, self._trailed]][-TRAIL:]
+    def extend_trail(self, passed: Array, errors: Array, full: float) -> None:
+        """Positions of all frames that the plant has passed since, (N, frame, 3), with the errors that colour them."""
+        self._trail = [*self._trail, *zip(passed[:, self._trailed], errors, strict=True)][-TRAIL:]
+        self._draw_trail(full)
 
+    def replace_trail(self, passed: Array, errors: Array, full: float) -> None:
+        """The same from its beginning."""
+        self._trail = []
+        self.extend_trail(passed, errors, full)
+
+    def _draw_trail(self, full: float) -> None:
         if len(self._trail) > 1:
-            self._trail_line.points = _chains(np.array(self._trail))
+            part = np.clip(np.nan_to_num([error / full for _, error in self._trail]), 0.0, 1.0)
+            at = np.linspace(0.0, 1.0, len(TRAIL_COLORS))
+            colors = np.stack([np.interp(part, at, channel) for channel in TRAIL_COLORS.T], axis=-1)
+            each = np.repeat(linear(colors)[:, None], len(self._trailed), axis=1)
+            self._trail_line.points = _chains(np.array([place for place, _ in self._trail]))
+            self._trail_line.colors = _chains(each).astype(np.uint8)
 
     def draw_points(self, points: Array | None) -> None:
         """What a depth camera sees, (N, 3)."""
@@ -108,9 +148,9 @@ class Scene:
             if self._cloud is not None:
                 self._cloud.visible = False
         elif self._cloud is None:
-            size = 0.004 * self.size
+            size = 0.003 * self.size  # two pixels
             self._cloud = self.api.add_point_cloud(
-                "/depth", few, DEPTH, point_size=size, precision="float32", point_shape="circle"
+                "/depth points/cloud", few, DEPTH, point_size=size, precision="float32", point_shape="circle"
             )
         else:
             self._cloud.points = few
@@ -124,13 +164,12 @@ class Body:
     """
 
     def __init__(self, api: viser.SceneApi, name: str, shape: Skeleton, size: float, look: Look) -> None:
-        color, opacity = look.line, look.opacity
+        color, wire = look.line, look.wire
         self.pairs = np.array([*shape.links, *shape.strings, *shape.springs], dtype=int).reshape(-1, 2)
-        widths = [0.006] * len(shape.links) + [0.0025] * len(shape.strings) + [0.004] * len(shape.springs)
+        widths = np.array([0.006] * len(shape.links) + [0.0025] * len(shape.strings) + [0.004] * len(shape.springs))
+        widths = np.minimum(widths, WIRE) if wire else widths
         self.rods = [
-            api.add_cylinder(
-                f"/{name}/rod{k}", w * size, 1.0, color, radial_segments=12, opacity=opacity, visible=False
-            )
+            api.add_cylinder(f"/{name}/rod{k}", w * size, 1.0, color, radial_segments=12, visible=False)
             for k, w in enumerate(widths)
         ]
         self.lengths = np.ones(len(self.rods))
@@ -139,13 +178,16 @@ class Body:
         for index, mass in shape.masses:
             if index not in shape.carts:
                 radius = BALL * size * look.swell * max(float(np.cbrt(mass / heaviest)), 0.3)
-                ball = api.add_icosphere(f"/{name}/mass{index}", radius, look.color, opacity=opacity, visible=False)
+                fine = 1 if wire else 3
+                ball = api.add_icosphere(
+                    f"/{name}/mass{index}", radius, look.color, wireframe=wire, subdivisions=fine, visible=False
+                )
                 self.solids.append((ball, index))
         for index in shape.carts:
-            side = 0.05 * size * look.swell
-            box = api.add_box(f"/{name}/cart{index}", color, (side, side, side), opacity=opacity, visible=False)
+            side = 0.055 * size * look.swell
+            box = api.add_box(f"/{name}/cart{index}", color, (side, side, side), wireframe=wire, visible=False)
             self.solids.append((box, index))
-        for index in shape.pivots if opacity is None else ():
+        for index in () if wire else shape.pivots:
             pin = api.add_icosphere(f"/{name}/pivot{index}", 0.015 * size, color, visible=False)
             self.solids.append((pin, index))
 
@@ -165,6 +207,13 @@ class Body:
             if abs(lengths[k] - self.lengths[k]) > 0.002 * self.lengths[k]:
                 self.lengths[k] = lengths[k]
                 rod.scale = (1.0, 1.0, max(float(lengths[k]), 1e-6))
+
+
+def linear(colors: Array) -> Array:
+    """Colours of a screen (0 to 255) as viser wants those of single points: in proportion to light (IEC 61966-2-1)."""
+    part = colors / 255.0
+    light = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return np.round(255.0 * light)
 
 
 def turns(along: Array) -> Array:
@@ -199,7 +248,7 @@ def _chains(positions: Array) -> Array:
     return pairs.reshape(-1, 2, 3).astype(np.float32)
 
 
-def _look(server: viser.ViserServer, system: System, shown: Array, middle: Array, size: float) -> None:
+def _look(server: viser.ViserServer, system: System, shown: Array, middle: Array, size: float) -> Framing:
     """A camera in front of the mechanism, a little to the side and above."""
     seen = view.choose(system, shown)
     away = 0.72 * size / np.tan(FIELD / 2)
@@ -210,6 +259,9 @@ def _look(server: viser.ViserServer, system: System, shown: Array, middle: Array
     camera.position = middle + away * (seen.toward + 0.25 * seen.right + 0.12 * seen.top)
     camera.look_at = middle
     camera.fov = FIELD
+    axes = np.stack([seen.right, seen.top, seen.toward])
+    half = np.abs((shown.reshape(-1, 3) - middle) @ axes.T).max(axis=0) + 0.04 * size
+    return Framing(middle, seen.toward, seen.right, seen.top, half)
 
 
 def _floor(api: viser.SceneApi, up: Array, low: Array, high: Array, size: float) -> None:
@@ -219,7 +271,17 @@ def _floor(api: viser.SceneApi, up: Array, low: Array, high: Array, size: float)
     position[axis] = low[axis] - 0.12 * size if up[axis] > 0 else high[axis] + 0.12 * size
     cell = 10.0 ** np.floor(np.log10(size / 2))
     api.add_grid(
-        "/floor", 3 * size, 3 * size, plane=planes[axis], cell_size=cell, section_size=5 * cell, position=position
+        "/floor",
+        3 * size,
+        3 * size,
+        plane=planes[axis],
+        cell_size=cell,
+        section_size=5 * cell,
+        cell_color=GRID,
+        section_color=GRID,
+        cell_thickness=0.4,
+        section_thickness=0.8,
+        position=position,
     )
 
 

@@ -1,7 +1,7 @@
 """The live page in a process of its own: ``RemotePage`` starts it and speaks to it through pipes.
 
-Orders come in as pickles on its input; its address, STOP and faults go out as lines. It ends when its input ends, so
-also when the process that started it dies.
+Orders come in as pickles on its input; its address, STOP, faults and layers go out as lines. It ends when its input
+ends, so also when the process that started it dies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from stepmap_hil.live.page import LivePage
 
-ORDERS = ("update", "wait", "offer", "note", "finish")
+ORDERS = ("update", "wait", "offer", "offer_points", "note", "finish", "saved")
 NICE = 5  # a run in real time comes first
 
 
@@ -26,9 +26,16 @@ class _Served(LivePage):
         super().__init__(**given)
         print(self.url, file=output, flush=True)
 
+    def _meet(self) -> None:
+        print("opened", file=self._output, flush=True)
+
     def _request_stop(self) -> None:
         print("stop", file=self._output, flush=True)
         super()._request_stop()
+
+    def _switch(self, name: str, on: bool) -> None:
+        print(f"layer {name} {'on' if on else 'off'}", file=self._output, flush=True)
+        super()._switch(name, on)
 
     def _inject(self, name: str) -> None:
         print(f"fault {name}", file=self._output, flush=True)

@@ -183,22 +183,36 @@ class _Filter:
         return out
 
 
-def replay_filter(controller: Controller, run: Run) -> FilterHistory:
-    """The history of the filter over all rows of a run."""
-    filtering, size = _Filter(controller), controller.plant.step.ndx
-    count = len(controller.plant.step.system.sensor_channels)
-    sigma, made = np.full((len(run.rows), size), np.nan), np.full((len(run.rows), count), np.nan)
-    last: Row | None = None
-    with np.errstate(all="ignore"):  # where the filter ran away, so does its replay
-        for k, row in enumerate(run.rows):
+class FilterReplay:
+    """The filter, run again tick by tick while a run goes on."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._filter = _Filter(controller)
+        self._last: Row | None = None
+        self._size = controller.plant.step.ndx
+
+    def take(self, row: Row) -> tuple[dict[int, float], Array]:
+        """Of the next row: the innovation of each channel in standard deviations, and σ of the estimate after it."""
+        filtering, last = self._filter, self._last
+        with np.errstate(all="ignore"):  # where the filter ran away, so does its replay
             if last is not None and row.running and last.running:
                 for _ in range(min(row.tick - last.tick - 1, LONGEST_GAP)):
                     filtering.predict(last.command)
             filtering.walk(row, last)
-            for channel, value in filtering.update(row).items():
-                made[k, channel] = value
-            sigma[k] = filtering.sigma(size)
+            found, sigma = filtering.update(row), filtering.sigma(self._size)
             filtering.predict(row.command)
-            last = row
+        self._last = row
+        return found, sigma
+
+
+def replay_filter(controller: Controller, run: Run) -> FilterHistory:
+    """The history of the filter over all rows of a run."""
+    replay, size = FilterReplay(controller), controller.plant.step.ndx
+    count = len(controller.plant.step.system.sensor_channels)
+    sigma, made = np.full((len(run.rows), size), np.nan), np.full((len(run.rows), count), np.nan)
+    for k, row in enumerate(run.rows):
+        found, sigma[k] = replay.take(row)
+        for channel, value in found.items():
+            made[k, channel] = value
     taken = np.array([[row.taken >> k & 1 for k in range(count)] for row in run.rows], dtype=bool)
     return FilterHistory(sigma, made, taken.reshape(len(run.rows), count) & np.isfinite(made))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepmap_hil.faults.spec import Fault
@@ -36,6 +37,9 @@ class RunListener:
 
     def on_end(self, run: Run) -> None:
         """The run is over; the robot stands."""
+
+    def on_saved(self, folder: Path) -> None:
+        """The report of the run is in a folder."""
 
     def stop_requested(self) -> bool:
         """Whether the robot shall stand still; once true it stays true."""

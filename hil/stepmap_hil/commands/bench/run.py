@@ -60,6 +60,7 @@ def run(request: Request) -> None:
         )
         if request.runs is None:
             runs.lead(request.build, setup.job.name)
+        listener.on_saved(kept.path)
     if verdict == runs.FAILED:
         raise LinkError(reason)
 

@@ -28,8 +28,8 @@ def live(
     over = threading.Event()
     with blaming(file), AgainPage(recorded) as page:
         console().print(f"live page: {page.url}", soft_wrap=True)
+        page.saved(file.parent)
         try:
-            page.play(over)
             over.wait()
         except KeyboardInterrupt:
             over.set()
