@@ -95,13 +95,13 @@ class LivePage:
         self.url = f"http://{HOST}:{self._server.get_port()}/{self._server.gate.token}/"
         with self._server.atomic():
             self._scene = Scene(self._server, self.system, path, besides)
-            self._server.gui.configure_theme(show_logo=False, show_share_button=False)
-        self._server.on_client_connect(lambda _: self.feed.say("scene", brief=True))
         self._shown = LiveFrame(0.0, {}, state="waiting", reason="the run has not begun", charted=False)
         self._introduce(title, charts, planned)
 
     def _introduce(self, title: str, charts: Sequence[Chart], planned: float | None) -> None:
         """What a page has to know before all else."""
+        self._server.gui.configure_theme(show_logo=False, show_share_button=False)
+        self._server.on_client_connect(lambda _: self.feed.say("scene", brief=True))
         self.feed.say(
             "page",
             title=title,

@@ -164,7 +164,7 @@ function makeChart(chart, last) {
   made.plot = new uPlot({
     width: 300,
     height: 140,
-    padding: [7, 10, last ? 0 : 6, 0],
+    padding: [7, 16, last ? 0 : 6, 0],
     scales: { x: { time: false, range: () => spanOf() }, y: { range: () => scaleOf(made) } },
     axes: [{ ...axis, size: last ? 22 : 0, values: (u, all) => all.map((v) => (last ? `${v} s` : "")) }, { ...axis, size: 42, space: 24 }],
     series: [{}, ...chart.lines.map((name, n) => ({ label: name, stroke: () => css(`c${n % 6}`), width: 1.6, points: { show: false }, spanGaps: false }))],
@@ -214,10 +214,10 @@ function summarise(line) {
 }
 
 function drawCharts() {
-  const at = live.at ?? ticks.time.length - 1;
+  const at = live.at ?? ticks.time.length - 1, tight = matchMedia("(min-width: 841px) and (max-width: 1340px)").matches;
   for (const { chart, plot, shown, summary } of live.charts) {
     plot.setData([ticks.time, ...chart.lines.map((name) => ticks.lines[name])]);
-    if (shown.length <= 2) shown.forEach(({ value }, n) => { value.textContent = at >= 0 ? digits(ticks.lines[chart.lines[n]][at]) : ""; });
+    if (shown.length <= 2 && !(chart.error && tight)) shown.forEach(({ value }, n) => { value.textContent = at >= 0 ? digits(ticks.lines[chart.lines[n]][at]) : ""; });
     if (chart.error) summary.textContent = summarise(chart.lines[0]);
   }
 }
