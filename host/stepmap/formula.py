@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from stepmap.errors import ModelError
 Formula: TypeAlias = Callable[[ArrayLike], Array]
 _Node: TypeAlias = Callable[[Array], Any]
 
+HYPHEN = "·"  # stands for it within names, as long as it
 LONGEST, DEEPEST = 1000, 100  # characters and levels; keeps far from Python's recursion limit
 
 # name: function, fewest and most arguments
@@ -101,6 +103,9 @@ class _Reader:
         self.known = known
         # Formulas may be broken over lines in a file; a blank for each line end keeps positions.
         self.line = text.replace("\r", " ").replace("\n", " ")
+        # A name with a hyphen, written without blanks, is no difference: Python reads it with a middle dot.
+        for name in sorted((one for one in known if "-" in one), key=len, reverse=True):
+            self.line = re.sub(rf"(?<![\w.·]){re.escape(name)}(?![\w.·])", name.replace("-", HYPHEN), self.line)
         self.indent = len(self.line) - len(self.line.lstrip())
         self.depth = 0
 
@@ -144,7 +149,7 @@ class _Reader:
         if isinstance(node, ast.Name):
             return self._name(node)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return self._dotted(node, f"{node.value.id}.{node.attr}")
+            return self._dotted(node, f"{node.value.id}.{node.attr}".replace(HYPHEN, "-"))
         if isinstance(node, ast.BinOp) and type(node.op) in self.operators:
             return self._operation(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
@@ -170,8 +175,9 @@ class _Reader:
             return lambda t: t
         if node.id == "pi":
             return lambda t: np.pi
-        if node.id in self.known:
-            return self.known[node.id]
+        name = node.id.replace(HYPHEN, "-")
+        if name in self.known:
+            return self.known[name]
         if node.id in FUNCTIONS:
             raise self._refusal(f"{node.id} is a function: write {node.id}(...)", node)
         also = f"; and here {', '.join(self.known)}" if self.known else ""

@@ -12,6 +12,7 @@ from tests.nlp import step_equations
 
 N, AT, GIVE, BLEND = 90, (0.8, 1.9), 0.15, 0.4
 ACTS = ({}, {"xr": "0.15*sin(3*t)"}, {"xr": 0.1, "r": "1 - 0.05*t"})
+SIXTH = ((45, 1), (-9, 2), (1, 3))  # weights of sixth-order differences
 Q, R = np.diag([100.0, 100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), 10 * np.eye(2)
 
 
@@ -109,6 +110,8 @@ def test_a_plan_has_its_acts_and_holds_its_end(play: Script, step: sm.Variationa
         ({"at": (0.8,)}, "at: expected 2 numbers"),
         ({"give": 0.0}, "must be positive"),
         ({"steps": 0}, "steps: expected a whole number"),
+        ({"at": (1.9, 0.8)}, "act 2 begins at 0.8 s, before act 1 at 1.9 s"),
+        ({"acts": [{}, {"xr": "sqrt(-t)"}, {}]}, "acts: xr is nan at t = 0.8333 s"),
         ({"acts": [{}, {"xq": "1"}, {}]}, r"acts\[1\]: no coordinate is called 'xq'"),
         ({"acts": [{}, {"xr": "sin("}, {}]}, r"acts\[1\], xr: "),
     ],
@@ -117,3 +120,47 @@ def test_mistakes_are_told_first(step: sm.VariationalStep, change: dict, message
     given = {"acts": ACTS, "steps": N, "at": AT, "give": GIVE, "blend": BLEND, "Q": Q, "R": R, "Qf": Q} | change
     with pytest.raises((sm.ModelError, sm.ShapeError), match=message):
         sm.script(step, start=step.rest({}), **given)
+
+
+def test_a_play_of_one_act_has_no_times(step: sm.VariationalStep) -> None:
+    start, _ = step.equilibrium({})
+    play = sm.script(step, [{"xr": "0.1*sin(t)"}], steps=30, at=[], Q=Q, R=R, Qf=Q, start=start)
+    solution = play.solve().require()
+    assert solution.tau.shape == (0,)
+    assert solution.plan.acts == (0.0,)
+    problem = sm.Problem(step, sm.TrackingCost(Q, R, Q, *play.acts.reference(solution.tau)), start=start)
+    assert solution.cost == pytest.approx(sm.optimize(problem).require().cost, rel=1e-12)
+
+
+SYSTEMS = {
+    # system: dt, steps, acts, begins, forces
+    "cart_pendulum": (0.02, 120, ({}, {"x": "0.3*(1 - cos(2*t))"}, {"theta": "0.2*sin(4*t)"}), (0.5, 1.2), "held"),
+    "double_pendulum": (0.02, 100, ({"theta1": "0.5*t"}, {"theta2": "0.5*sin(3*t)"}), (0.6,), "left"),
+    "puppet_arm": (0.02, 60, ({}, {"elbow": "0.3*sin(3*t) - 1.09", "y": "0.05*t"}), (0.4,), "held"),
+    "suspended_mass_string": (0.02, 50, ({}, {"xr": "0.1*sin(3*t)"}), (0.35,), "held"),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_derivatives_are_differences_for_other_systems(name: str) -> None:
+    """Forces, wires and strings; acts that name some coordinates, of which robots are sometimes none."""
+    dt, steps, acts, at, forces = SYSTEMS[name]
+    step = sm.discretize(sm.systems.get(name), dt, forces=forces)
+    start = step.rest({}) if not step.system.kinematic else step.equilibrium({})[0]
+    weights = np.diag(np.r_[np.full(step.nd, 50.0), np.full(step.ndx - step.nd, 0.5)])
+    given = {"Q": weights, "R": 0.1 * np.eye(step.nu), "Qf": weights, "start": start}
+    play = sm.script(step, acts, steps=steps, at=at, blend=0.4, **given)
+    tau, apart = np.array(at) + 0.03, 1e-3
+    _, gradient, hessian = play.derivatives(tau)
+    found = play.solve(tau, max_iterations=0).trajectory
+    rows = []
+    for e in apart * np.eye(len(tau)):
+        parts = [(w, play.derivatives(tau + k * e, found), play.derivatives(tau - k * e, found)) for w, k in SIXTH]
+        rows.append([sum(w * (a[i] - b[i]) for w, a, b in parts) / (60 * apart) for i in (0, 1)])
+    slopes, bends = (np.array([row[i] for row in rows]) for i in (0, 1))
+    assert np.abs(gradient - slopes).max() <= 1e-9 * np.abs(slopes).max()
+    # Polynomials of degree 9 over 0.4 s, cut at their ends: the differences' own error.
+    assert np.abs(hessian - bends).max() <= 1e-5 * np.abs(bends).max()
+    solution = play.solve().require()
+    assert solution.iterations <= 12
+    assert np.abs(play.derivatives(solution.tau, solution.trajectory).gradient).max() <= 1e-4 * np.abs(gradient).max()

@@ -17,7 +17,7 @@ from stepmap.steps.kernels.equations import Equations
 from stepmap.steps.kernels.implicit import ImplicitKernel
 from stepmap.steps.kernels.info import DIVERGED, NOT_FINITE, OK, SINGULAR, Info
 from stepmap.steps.layout import Layout
-from stepmap.steps.lengths import lengths_of, times
+from stepmap.steps.lengths import length_of, lengths_of, times
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import (
     Curvature,
@@ -170,7 +170,7 @@ class KernelStep:
         if info.status != OK:
             if strict:
                 j, k = info.start, info.step
-                self._lost(info, X[j], U if U.ndim == 2 else U[j], f"rollout from start {j}", k)
+                self._lost(info, X[j], U if U.ndim == 2 else U[j], f"rollout from start {j}", k, lengths)
             for i in np.flatnonzero(done < U.shape[-2]):
                 X[i, done[i] + 1 :], forces[i, done[i] :] = np.nan, np.nan
         return Rollouts(times(lengths, U.shape[-2]), X, forces, np.asarray(done, dtype=int))
@@ -194,7 +194,7 @@ class KernelStep:
         lengths = self._lengths_of(dt, len(U))
         info, X, multipliers = self.kernel.rollout(self.parameter_values, lengths, x0, U)
         if info.status != OK:
-            self._lost(info, X, U, "rollout", info.step)
+            self._lost(info, X, U, "rollout", info.step, lengths)
         return Trajectory(times(lengths, len(U)), X, U, multipliers)
 
     def follow(
@@ -216,7 +216,7 @@ class KernelStep:
         along = lengths, x0, reference.x, reference.u, K
         info, X, U, multipliers = self.kernel.project(self.parameter_values, *along, within)
         if info.status != OK:
-            self._lost(info, X, U, "closed loop", info.step)
+            self._lost(info, X, U, "closed loop", info.step, lengths)
         return Trajectory(reference.t, X, U, multipliers)
 
     def linearize_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> tuple[Array, Array]:
@@ -225,7 +225,7 @@ class KernelStep:
         X, U, wanted = trajectory.x[:-1], trajectory.u, np.ascontiguousarray(trajectory.x[1:])
         lengths = self._lengths_of(dt, len(U))
         info, after, A, B = self.kernel.linearize_all(self.parameter_values, lengths, X, U, wanted)
-        self._require_all(info, X, U, "step {} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ", lengths)
         # The next states told where to search; where the map gives others, they may have led to a wrong root.
         off = np.abs(after - wanted).max(axis=1, initial=0.0) > 1e-9 * (1.0 + np.abs(wanted).max(axis=1, initial=0.0))
         if off.any():
@@ -241,17 +241,16 @@ class KernelStep:
         X, U, Z = self._points_of(trajectory, Z)
         lengths = self._lengths_of(dt, len(U))
         info, xx, xu, uu = self.kernel.curvature_all(self.parameter_values, lengths, X, U, trajectory.x[1:], Z)
-        self._require_all(info, X, U, "step {} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ", lengths)
         return Curvature(xx, xu, uu)
 
     def length_sensitivity_along(self, trajectory: Trajectory, dt: ArrayLike | None = None) -> LengthSensitivity:
         """``length_sensitivity`` at the points of a trajectory; all arrays have one row per step."""
         self._fits(trajectory)
-        X, U = trajectory.x[:-1], trajectory.u
+        X, U, wanted = trajectory.x[:-1], trajectory.u, trajectory.x[1:]
         lengths = self._lengths_of(dt, len(U))
-        wanted = trajectory.x[1:]
         info, after, forces, Y, M = self.kernel.sensitivity_all(self.parameter_values, lengths, X, U, wanted)
-        self._require_all(info, X, U, "step {} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ", lengths)
         n = self.ndx
         parts = (Y[..., :n], Y[..., n:-1], Y[..., -1], M[..., :n], M[..., n:-1], M[..., -1])
         return LengthSensitivity(after, forces, *parts)
@@ -264,10 +263,9 @@ class KernelStep:
         weights = np.zeros((len(U), self.nc)) if M is None else rows(M, self.nc, "M")
         if weights.shape != (len(U), self.nc):
             raise ShapeError(f"M: expected {(len(U), self.nc)}, got {weights.shape}")
-        lengths = self._lengths_of(dt, len(U))
-        wanted = trajectory.x[1:]
+        lengths, wanted = self._lengths_of(dt, len(U)), trajectory.x[1:]
         info, H = self.kernel.second_sensitivity_all(self.parameter_values, lengths, X, U, wanted, Z, weights)
-        self._require_all(info, X, U, "step {} of the trajectory: ")
+        self._require_all(info, X, U, "step {} of the trajectory: ", lengths)
         return SecondSensitivity.of(H, self.ndx)
 
     # checks -----------------------------------------------------------------------------------------------------
@@ -320,17 +318,17 @@ class KernelStep:
         if info.status != OK:
             self._fail(info, x, u)
 
-    def _require_all(self, info: Info, X: Array, U: Array, where: str) -> None:
+    def _require_all(self, info: Info, X: Array, U: Array, where: str, dt: Array | None = None) -> None:
         """Raises with the point that failed, whose number goes into ``where``."""
         if info.status != OK:
-            self._fail(info, X[info.step], U[info.step], where.format(info.step))
+            self._fail(info, X[info.step], U[info.step], where.format(info.step), length_of(dt, info.step))
 
-    def _lost(self, info: Info, X: Array, U: Array, what: str, k: int) -> NoReturn:
+    def _lost(self, info: Info, X: Array, U: Array, what: str, k: int, dt: Array) -> NoReturn:
         """A simulation from finite arguments ended early: what is not finite in it grew without bound."""
         status = DIVERGED if info.status == NOT_FINITE else info.status
-        self._fail(info._replace(status=status), X[k], U[k], f"step {k} of the {what}: ")
+        self._fail(info._replace(status=status), X[k], U[k], f"step {k} of the {what}: ", length_of(dt, k))
 
-    def _fail(self, info: Info, x: Array, u: Array, where: str = "") -> NoReturn:
+    def _fail(self, info: Info, x: Array, u: Array, where: str = "", dt: float | None = None) -> NoReturn:
         if info.status == NOT_FINITE:
             vector(x, self.nx, f"{where}x")
             vector(u, self.nu, f"{where}u")
@@ -339,7 +337,7 @@ class KernelStep:
         else:
             reason = "Newton's method did not converge: the input asks for a pose out of reach, or dt is too long"
         raise ConvergenceError(
-            f"{where}the step of {self.name!r} at dt = {self.dt:g} s could not be solved; {reason} "
+            f"{where}the step of {self.name!r} at dt = {dt or self.dt:g} s could not be solved; {reason} "
             f"(iterations {info.iterations}, residual {info.residual:.3g})",
             iterations=info.iterations,
             residual=info.residual,

@@ -20,6 +20,11 @@ def lengths_of(dt: ArrayLike, n: int) -> Array:
     return lengths
 
 
+def length_of(lengths: Array | None, k: int) -> float | None:
+    """Length of step k; None where it is the map's own."""
+    return None if lengths is None else float(lengths[k if len(lengths) > 1 else 0])
+
+
 def times(lengths: Array, n: int) -> Array:
     """Times (n+1) of the ends of n steps, from 0."""
     if len(lengths) == 1:

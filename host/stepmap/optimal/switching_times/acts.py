@@ -44,8 +44,9 @@ class Acts:
         forces = len(step.system.inputs)
         u = ca.vertcat(ca.SX.zeros(forces), entries(whole(t, tau), step.nd, step.nd + step.nk))
         par = step.system.expressions.parameters
-        self._x = _Along(x, [t, before, par], tau, step.parameter_values)
-        self._u = _Along(u, [t, par], tau, step.parameter_values)
+        values = np.asarray(step.system.parameter_values, dtype=float)  # a map's own may be more
+        self._x = _Along(x, [t, before, par], tau, values)
+        self._u = _Along(u, [t, par], tau, values)
         self.t = step.dt * np.arange(steps + 1)
 
     @property
@@ -55,7 +56,12 @@ class Acts:
 
     def reference(self, tau: Array) -> Reference:
         """What is asked for with acts that begin at ``tau``."""
-        return Reference(self._x.values(tau, *self._times), self._u.values(tau, self.t[1:]))
+        found = Reference(self._x.values(tau, *self._times), self._u.values(tau, self.t[1:]))
+        bad = np.argwhere(~np.isfinite(found.x))
+        if len(bad):
+            k, i = bad[0]
+            raise ModelError(f"acts: {self.step.state_names[i]} is {found.x[k, i]:g} at t = {self.t[k]:.4g} s")
+        return found
 
     def slopes(self, tau: Array) -> tuple[Array, Array]:
         """∂x_ref/∂τ (N+1, nx, m) and ∂u_ref/∂τ (N, nu, m)."""

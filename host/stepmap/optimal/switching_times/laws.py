@@ -25,11 +25,9 @@ LENGTH = "h"  # what formulas call the length of a step
 
 
 class Slopes(NamedTuple):
-    """Values and first derivatives at n points; y = (dx, t, h), w = (dx, u, t, h)."""
+    """First derivatives at n points; y = (dx, t, h), w = (dx, u, t, h)."""
 
-    u: Array  # (n, nu)
     u_y: Array  # (n, nu, ndx + 2)
-    cost: Array  # (n)
     cost_w: Array  # (n, ndx + nu + 2)
 
 
@@ -74,8 +72,8 @@ class Mode:
     def slopes(self, x: Array, u: Array, t: Array, h: Array) -> Slopes:
         n, (nu, ndx) = len(t), self._sizes
         u_y = self._blocks(self._law_y, (nu, ndx + 2), x, t[:, None], h[:, None])
-        cost, cost_w = self._cost(x.T, u.T, t[None], h[None], self._par)
-        return Slopes(u, u_y, np.asarray(cost).reshape(n), np.asarray(cost_w).T.reshape(n, ndx + nu + 2))
+        cost_w = self._cost(x.T, u.T, t[None], h[None], self._par)[1]
+        return Slopes(u_y, np.asarray(cost_w).T.reshape(n, ndx + nu + 2))
 
     def bends(self, x: Array, u: Array, t: Array, h: Array, z: Array) -> tuple[Array, Array]:
         """Σ z_i D²u_i in y, and the second derivatives of the cost in w, at n points; z is (n, nu)."""
@@ -142,8 +140,10 @@ def _law(step: StepMap, law: Mapping[str, Formula], known: Mapping[str, ca.SX], 
             raise ModelError(f"{what}: no input is called {name!r}; there are {', '.join(names)}")
     rows = []
     for i, name in enumerate(names):
-        still: Formula = 0.0 if i < forces else name.removesuffix("_next")
-        rows.append(_scalar(given.get(name, still), known, f"{what}, {name}"))
+        if name in given:
+            rows.append(_scalar(given[name], known, f"{what}, {name}"))
+        else:
+            rows.append(ca.SX(0) if i < forces else known[name.removesuffix("_next")])
     return ca.vertcat(*rows) if rows else ca.SX(0, 1)
 
 

@@ -43,24 +43,27 @@ def minimize(
     expand: Callable[[Array], Derivatives],
     value: Value,
     tau: Array,
-    ends: tuple[float, float],
+    least: Array,
+    end: float,
     max_iterations: int,
     tolerance: float,
     monitor: Monitor | None = None,
 ) -> Found:
-    """Times of least cost between ``ends``, in their order; a time whose interval vanishes stops at a tenth of it.
+    """Times of least cost between 0 and ``end``, in their order, with intervals of ``least`` length (m + 1) or longer.
 
     Ends where the decrease that the model foretells is below ``tolerance`` times the cost (at least 1). A rollout that
     fails counts as too long a step. Ctrl-C keeps the best so far.
     """
+    tau = spread(tau, least, end)
     at = expand(tau)
     status, number = Status.ITERATIONS, 0
     try:
         for number in range(max_iterations + 1):
-            step = direction(at.gradient, at.hessian, np.diff([ends[0], *tau, ends[1]]))
+            step = direction(at.gradient, at.hessian, np.diff([0.0, *tau, end]), least)
             slope = float(at.gradient @ step)
             if -slope <= tolerance * max(1.0, abs(at.cost)):
                 status = Status.CONVERGED
+                tau, at = _polished(expand, tau, step, at)
                 break
             if number == max_iterations:
                 break
@@ -78,8 +81,29 @@ def minimize(
     return Found(status, tau, at.cost, at.gradient, number)
 
 
-def direction(gradient: Array, hessian: Array, intervals: Array) -> Array:
-    """The minimizer of the model with |Hessian| after which every interval keeps a part of its length.
+def _polished(
+    expand: Callable[[Array], Derivatives], tau: Array, step: Array, at: Derivatives
+) -> tuple[Array, Derivatives]:
+    """The times after a last full step, which the cost is too flat to judge, if it has less slope there."""
+    if not step.any():
+        return tau, at
+    after = expand(tau + step)
+    better = abs(after.gradient @ step) < abs(at.gradient @ step) and after.cost <= at.cost + ROUNDING * abs(at.cost)
+    return (tau + step, after) if better else (tau, at)
+
+
+def spread(tau: Array, least: Array, end: float) -> Array:
+    """The times, moved apart where an interval between them is shorter than its least length."""
+    intervals = np.diff([0.0, *tau, end])
+    if (intervals >= least).all():
+        return tau
+    more = np.maximum(intervals - least, 0.0)
+    out: Array = np.cumsum(least + more * ((end - least.sum()) / more.sum()))[:-1]
+    return out
+
+
+def direction(gradient: Array, hessian: Array, intervals: Array, least: Array | float = 0.0) -> Array:
+    """The minimizer of the model with |Hessian| after which intervals keep a part of their length, and their least one.
 
     The least-distance problem min |y| with G y ≥ b is solved by nonnegative least squares (Lawson & Hanson, ch. 23).
     """
@@ -91,13 +115,13 @@ def direction(gradient: Array, hessian: Array, intervals: Array) -> Array:
     free = -vectors @ ((vectors.T @ gradient) / sizes)
     # Intervals change by C p; those of the first and last time have one moving end.
     C = np.diff(np.vstack([np.zeros(len(gradient)), np.eye(len(gradient)), np.zeros(len(gradient))]), axis=0)
-    least = (KEPT - 1.0) * intervals
-    if (C @ free >= least).all():
+    lowest = np.maximum((KEPT - 1.0) * intervals, np.minimum(least - intervals, 0.0))
+    if (C @ free >= lowest).all():
         return np.asarray(free)
     from scipy.optimize import nnls  # takes longer to load than most commands take
 
     back = vectors / np.sqrt(sizes)  # p = free + back y, |y|² = what the model loses
-    G, b = C @ back, least - C @ free
+    G, b = C @ back, lowest - C @ free
     E = np.vstack([G.T, b])
     z, _ = nnls(E, np.concatenate([np.zeros(len(gradient)), [1.0]]))
     r = E @ z - np.concatenate([np.zeros(len(gradient)), [1.0]])

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, vector
-from stepmap.errors import ModelError, ShapeError
+from stepmap.errors import ConvergenceError, ModelError, ShapeError
 from stepmap.mechanics.quantity import number
 from stepmap.mechanics.system import System
 from stepmap.optimal.switching_times.laws import Formula, Mode, Terminal
@@ -26,6 +26,8 @@ from stepmap.optimal.switching_times.solution import SwitchingSolution
 from stepmap.steps import VariationalStep, discretize
 from stepmap.steps.protocol import Trajectory
 from stepmap.steps.variational import Forces
+
+SHORTEST = 1e-3  # of the even step: velocities are differences of poses over the step, which drown in rounding below
 
 
 class _Grid(NamedTuple):
@@ -109,9 +111,10 @@ class Switching:
     def derivatives(self, tau: ArrayLike) -> Derivatives:
         """J(τ), gradient and Hessian, exact."""
         run = self._run(self._checked(tau))
+        cost = self._cost(run)
         grid, n = run.grid, self.step.ndx
         slopes = self._slopes(run)
-        end, end_x, end_xx = self.terminal(run.trajectory.x[-1])
+        _, end_x, end_xx = self.terminal(run.trajectory.x[-1])
         costates = _adjoint(slopes.next_y[:, :, :n], slopes.cost_y[:, :n], end_x)
         # Λ = ℓ + λᵀF: its slopes in t and h make the gradient, its second derivatives along the motion the Hessian.
         by = slopes.cost_y[:, n:] + np.einsum("ki,kij->kj", costates[1:], slopes.next_y[:, :, n:])
@@ -124,7 +127,7 @@ class Switching:
             hessian += along.T @ bend @ along
             moved = slopes.next_y[k] @ along
         hessian += moved.T @ end_xx @ moved
-        return Derivatives(float(slopes.cost.sum() + end), gradient, (hessian + hessian.T) / 2)
+        return Derivatives(cost, gradient, (hessian + hessian.T) / 2)
 
     def solve(
         self,
@@ -134,12 +137,17 @@ class Switching:
         tolerance: float = 1e-12,
         monitor: Monitor | None = None,
     ) -> SwitchingSolution:
-        """The times near ``tau0`` (by default with even steps) at which J is least; 0 < τ_1 < … < T is kept."""
+        """The times near ``tau0`` (by default with even steps) at which J is least; 0 < τ_1 < … < T is kept.
+
+        Steps of a mode that would rather not be have a thousandth of their usual length at the end.
+        """
         first = self.evenly() if tau0 is None else self._checked(tau0)
-        ends = (0.0, self.time)
-        found = minimize(self.derivatives, self.cost, first, ends, max_iterations, tolerance, monitor)
+        least = np.array(self.counts) * (SHORTEST * self.time / sum(self.counts))
+        found = minimize(self.derivatives, self.cost, first, least, self.time, max_iterations, tolerance, monitor)
         run = self._run(found.tau)
-        return SwitchingSolution(*found, run.trajectory, self.step, run.grid.h)
+        intervals = np.diff([0.0, *found.tau, self.time])
+        vanished = tuple(np.flatnonzero(intervals <= least * (1 + 1e-6)).tolist())
+        return SwitchingSolution(*found, run.trajectory, self.step, run.grid.h, vanished)
 
     # inside -----------------------------------------------------------------------------------------------------
 
@@ -175,15 +183,31 @@ class Switching:
         x = self.start
         for i, mode in enumerate(self.modes):
             there = np.flatnonzero(grid.mode == i)
-            if not mode.depends_on_state:
-                U[there] = mode.law(np.tile(x, (len(there), 1)), grid.t[there], grid.h[there])
-                if any(later.depends_on_state for later in self.modes[i + 1 :]):
-                    x = step.rollout(x, U[there], grid.h[there]).x[-1]
-                continue
-            for k in there:
-                U[k] = mode.law(x[None], grid.t[k : k + 1], grid.h[k : k + 1])[0]
-                x = step.rollout(x, U[k : k + 1], grid.h[k : k + 1]).x[-1]
-        return _Run(step.rollout(self.start, U, grid.h), grid)
+            later = any(m.depends_on_state for m in self.modes[i + 1 :])
+            for part in np.split(there, len(there)) if mode.depends_on_state else [there]:
+                U[part] = mode.law(np.tile(x, (len(part), 1)), grid.t[part], grid.h[part])
+                self._require_inputs(U[part], i, grid.t[part])
+                if mode.depends_on_state or later:
+                    x = self._moved(x, U, grid, part)
+        try:
+            return _Run(step.rollout(self.start, U, grid.h), grid)
+        except ModelError as error:  # a length that no string can have: as good as no solution
+            raise _lost(error, "", x) from None
+
+    def _moved(self, x: Array, U: Array, grid: _Grid, part: Array) -> Array:
+        """The state after some of the steps; raises with the time of the first of them where there is none."""
+        try:
+            after: Array = self.step.rollout(x, U[part], grid.h[part]).x[-1]
+        except (ConvergenceError, ModelError) as error:
+            raise _lost(error, f"laws[{grid.mode[part[0]]}], from t = {grid.t[part[0]]:.4g} s: ", x) from None
+        return after
+
+    def _require_inputs(self, U: Array, mode: int, t: Array) -> None:
+        bad = np.argwhere(~np.isfinite(U))
+        if len(bad):
+            k, i = bad[0]
+            what = f"laws[{mode}], {self.step.input_names[i]}: is {U[k, i]:g} at t = {t[k]:.4g} s"
+            raise ConvergenceError(what, iterations=0, residual=np.inf, x=U[k])
 
     def _at(self, run: _Run, i: int) -> tuple[Array, tuple[Array, Array, Array, Array]]:
         """Steps of mode i, and x, u, t and h there."""
@@ -191,8 +215,18 @@ class Switching:
         return there, (run.trajectory.x[:-1][there], run.trajectory.u[there], run.grid.t[there], run.grid.h[there])
 
     def _cost(self, run: _Run) -> float:
-        total = sum(float(mode.costs(*self._at(run, i)[1]).sum()) for i, mode in enumerate(self.modes))
-        return total + self.terminal(run.trajectory.x[-1])[0]
+        total = 0.0
+        for i, mode in enumerate(self.modes):
+            there, point = self._at(run, i)
+            costs = mode.costs(*point)
+            if not np.isfinite(costs).all():
+                k = int(np.flatnonzero(~np.isfinite(costs))[0])
+                raise _no_cost("running", costs[k], run.grid.t[there[k]], run.trajectory.x[there[k]])
+            total += float(costs.sum())
+        end = self.terminal(run.trajectory.x[-1])[0]
+        if not np.isfinite(end):
+            raise _no_cost("terminal", end, self.time, run.trajectory.x[-1])
+        return total + end
 
     def _slopes(self, run: _Run) -> _Slopes:
         n, nu, N = self.step.ndx, self.step.nu, run.trajectory.steps
@@ -200,13 +234,13 @@ class Switching:
         W = np.zeros((N, n + nu + 2, n + 2))
         W[:, :n, :n] = np.eye(n)
         W[:, n + nu :, n:] = np.eye(2)
-        cost, cost_w = np.zeros(N), np.zeros((N, n + nu + 2))
+        cost_w = np.zeros((N, n + nu + 2))
         for i, mode in enumerate(self.modes):
             there, point = self._at(run, i)
             slopes = mode.slopes(*point)
-            W[there, n : n + nu], cost[there], cost_w[there] = slopes.u_y, slopes.cost, slopes.cost_w
+            W[there, n : n + nu], cost_w[there] = slopes.u_y, slopes.cost_w
         next_w = np.concatenate([found.A, found.B, np.zeros((N, n, 1)), found.T[..., None]], axis=2)
-        return _Slopes(W, cost, cost_w, next_w, next_w @ W, np.einsum("kw,kwy->ky", cost_w, W))
+        return _Slopes(W, cost_w, next_w, next_w @ W, np.einsum("kw,kwy->ky", cost_w, W))
 
     def _bends(self, run: _Run, slopes: _Slopes, costates: Array) -> Array:
         """Second derivatives of ℓ + λᵀF in (dx, t, h), (N, ndx + 2, ndx + 2)."""
@@ -232,7 +266,6 @@ class _Slopes(NamedTuple):
     """First derivatives at all steps; w = (dx, u, t, h), y = (dx, t, h), W = ∂w/∂y."""
 
     W: Array
-    cost: Array
     cost_w: Array
     next_w: Array
     next_y: Array
@@ -247,10 +280,21 @@ def _adjoint(A: Array, cost_x: Array, end_x: Array) -> Array:
     return out
 
 
+def _lost(error: ConvergenceError | ModelError, where: str, x: Array) -> ConvergenceError:
+    """A rollout that failed, with where it was."""
+    if isinstance(error, ConvergenceError):
+        return ConvergenceError(f"{where}{error}", iterations=error.iterations, residual=error.residual, x=error.x)
+    return ConvergenceError(f"{where}{error}", iterations=0, residual=np.inf, x=x)
+
+
+def _no_cost(what: str, value: float, t: float, x: Array) -> ConvergenceError:
+    return ConvergenceError(f"{what}: is {value:g} at t = {t:.4g} s", iterations=0, residual=np.inf, x=x)
+
+
 def _whole_numbers(counts: Sequence[int], modes: int) -> tuple[int, ...]:
     given = np.asarray(counts)
     if given.shape != (modes,):
         raise ShapeError(f"counts: expected one number of steps per law, {modes}, got {counts!r}")
-    if not np.issubdtype(given.dtype, np.integer) or (given < 1).any():
+    if not np.issubdtype(given.dtype, np.integer) or (given < 1).any() or any(isinstance(c, bool) for c in counts):
         raise ModelError(f"counts: expected whole numbers of steps from 1 on, got {counts!r}")
     return tuple(int(count) for count in given)

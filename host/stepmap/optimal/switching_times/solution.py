@@ -15,6 +15,12 @@ from stepmap.optimal.problem import Status
 from stepmap.steps.base import KernelStep
 from stepmap.steps.protocol import Trajectory
 
+ADVICE = {
+    Status.ITERATIONS: "the search stopped at the iteration limit; raise max_iterations, or start from its tau",
+    Status.STALLED: "no step descends any further; start from other times, or give long modes more steps",
+    Status.INTERRUPTED: "the search was interrupted; the best times so far are kept, start again from its tau",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class SwitchingSolution:
@@ -28,6 +34,7 @@ class SwitchingSolution:
     trajectory: Trajectory
     step: KernelStep
     lengths: Array  # of the steps [s]
+    vanished: tuple[int, ...] = ()  # modes that would rather not be: as short as they may become
 
     @cached_property
     def plan(self) -> Plan:
@@ -43,7 +50,6 @@ class SwitchingSolution:
         """Itself when converged; raises ConvergenceError otherwise."""
         if not self.status.ok:
             residual = float(np.abs(self.gradient).max(initial=0.0))
-            raise ConvergenceError(
-                f"switching times {self.status}", iterations=self.iterations, residual=residual, x=self.tau
-            )
+            told = f"switching times: {ADVICE.get(self.status, self.status.value)}"
+            raise ConvergenceError(told, iterations=self.iterations, residual=residual, x=self.tau)
         return self

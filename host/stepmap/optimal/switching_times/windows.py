@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -79,9 +80,11 @@ def require_times(at: Sequence[float] | Array, give: Sequence[float] | Array, bl
     """Raises ModelError where acts do not follow each other within a play, each change after the one before."""
     if not blend > 0 or not all(spread > 0 for spread in give):
         raise ModelError(f"blend, give: must be positive, got {blend:g} and {list(map(float, give))}")
-    for j, (begin, after) in enumerate(zip(at, [*at[1:], end], strict=True), start=1):
+    for j, (begin, after) in enumerate(pairwise([*at, end]), start=1):
         if begin <= 0 or begin >= end:
             raise ModelError(f"at: act {j} begins at {begin:g} s, outside the script of {end:g} s")
+        if after <= begin:
+            raise ModelError(f"at: act {j + 1} begins at {after:g} s, before act {j} at {begin:g} s; put them in order")
         if begin + blend > after:
             last = j == len(at)
             next_one = f"the script ends at {after:g} s" if last else f"act {j + 1} begins at {after:g} s"
@@ -106,7 +109,7 @@ class Script:
     ) -> None:
         if not isinstance(step, VariationalStep) or not step.layout.plain:
             raise ModelError("step: a script needs a map from sm.discretize whose coordinates are plain numbers")
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
             raise ModelError(f"steps: expected a whole number from 1 on, got {steps!r}")
         if isinstance(acts, str) or not acts:
             raise ModelError("acts: expected a list with formulas by coordinate for each act")
@@ -120,7 +123,7 @@ class Script:
         self.blend = number(times[2], "blend")
         require_times(self.at, self.give, self.blend, self.end)
         self.start = vector(start, step.nx, "start")
-        self.acts = Acts(step, acts, steps, self.blend, self.start)
+        self.acts = Acts(step, acts, int(steps), self.blend, self.start)
         self.weights = weights
         _ = self._cost(self.at)  # raises where weights do not fit
 
@@ -222,12 +225,12 @@ class Script:
         return ScriptSolution(status, point.tau, point.cost, number_, point.trajectory, self, tuple(history))
 
     def _first(self, tau: Array, guess: Trajectory | None) -> _Point:
-        """The guess, or the reference itself, projected; where feedback cannot follow it, the start is held."""
+        """The guess, or the reference itself, projected; where that fails, the start is held."""
         cost = self._cost(tau)
         wanted = Trajectory(self.acts.t, *self.acts.reference(tau)) if guess is None else guess
         try:
             found = optimize(Problem(self.step, cost, self.start, guess=wanted), max_iterations=0).trajectory
-        except ConvergenceError:
+        except (ConvergenceError, ModelError):
             if guess is not None:
                 raise
             found = optimize(Problem(self.step, cost, self.start), max_iterations=0).trajectory

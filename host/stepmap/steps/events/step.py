@@ -134,7 +134,7 @@ class EventStep(VariationalStep):
             lambda: self.kernel.rollout(self.parameter_values, lengths, x0, U), len(U)
         )
         if info.status != OK:
-            self._lost(info, X, U, "rollout", info.step)
+            self._lost(info, X, U, "rollout", info.step, lengths)
         t = times(lengths, len(U))
         return Trajectory(t, X, U, multipliers, *told(self.system, log, t, multipliers))
 
@@ -217,7 +217,7 @@ class EventStep(VariationalStep):
         passed = [name for name in self.system.gap_names if name not in self.contacts]
         self.system.require_on_constraints(q, without=passed)
 
-    def _fail(self, info: Info, x: Array, u: Array, where: str = "") -> NoReturn:
+    def _fail(self, info: Info, x: Array, u: Array, where: str = "", dt: float | None = None) -> NoReturn:
         nq, names = self.layout.nq, self.system.constraint_names
         exist = (np.array(self.system.constraint_rows) == Row.GAP) & (self._restitutions != ABSENT)
         if info.status == BEYOND:
@@ -233,14 +233,14 @@ class EventStep(VariationalStep):
             worst = int(np.argmax(gaps))
             many = "more than 200 segments in a step" if info.status == TOO_MANY else "it was halved eight times"
             raise ConvergenceError(
-                f"{where}the step of {self.name!r} at dt = {self.dt:g} s could not be solved; gap {names[worst]!r} is "
-                f"beyond by {gaps[worst]:.3g} m with the input: out of reach, or dt is too long ({many}; iterations "
-                f"{info.iterations}, residual {info.residual:.3g})",
+                f"{where}the step of {self.name!r} at dt = {dt or self.dt:g} s could not be solved; gap "
+                f"{names[worst]!r} is beyond by {gaps[worst]:.3g} m with the input: out of reach, or dt is too long "
+                f"({many}; iterations {info.iterations}, residual {info.residual:.3g})",
                 iterations=info.iterations,
                 residual=info.residual,
                 x=x.copy(),
             )
-        super()._fail(info, x, u, where)
+        super()._fail(info, x, u, where, dt)
 
 
 def _owner(kinds: Array, i: int) -> int:
