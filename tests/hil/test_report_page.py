@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepmap.jobs.chapters import Subject, flight
+import stepmap as sm
+from stepmap.jobs.chapters import Subject, flight, walk
 from stepmap.report.charts import onto, packed, thinned, unpacked
 from stepmap.report.explore import explore
 from stepmap_hil.bench.execute import closed_loop, open_loop
@@ -226,3 +227,42 @@ def test_a_flight_says_how_far_it_flew() -> None:
     assert told is not None
     assert told.phrase == "body flew 4 m and 1 m up, with a tilt of up to 20°"
     assert flight.chapter(Subject(job(), job().system, t, poses)) is None
+
+
+def test_a_walk_says_how_many_steps_it_took() -> None:
+    system = sm.systems.get("biped_planar", stride=0.5)
+    t, poses = np.zeros(1), np.zeros((1, 6))
+    each = [{"length": 0.9}, {"length": 1.0}]
+    summary = {"walk": {"steps": 2, "low": -0.0012, "each": each}}
+    told = walk.chapter(Subject(job(), system, t, poses, flown=True, told=summary))
+    assert told is not None
+    assert told.phrase == "walked 2 steps, 1 m, 0.95 s each"
+    assert told.tiles[0].note == "0.95 s each; swing foot 1.2 mm into the ground"
+    assert walk.chapter(Subject(job(), system, t, poses, told=summary)) is None  # a plan
+    assert walk.chapter(Subject(job(), system, t, poses, flown=True)) is None
+
+
+def test_pictures_of_a_long_run_leave_the_page_small() -> None:
+    """The smaller form of a large one; what still does not fit stays a file beside the page."""
+    sizes = {"a": (200_000, 90_000), "b": (50_000, 90_000), "c": (900_000, 700_000), "d": (160_000, 200_000)}
+    pictures = {name: {"svg": b"s" * svg, "png": b"p" * png} for name, (svg, png) in sizes.items()}
+    made = results.embedded(pictures, {name: name for name in pictures})
+    assert [(one.caption, one.form) for one in made] == [("a", "png"), ("b", "svg+xml"), ("d", "svg+xml")]
+    assert sum(len(one.svg) for one in made) <= results.BUDGET
+
+
+@in_chromium
+def test_limits_are_named_and_those_beyond_the_scale_are_told(folder: Path, browser: Browser) -> None:
+    """Of drawn text the page leaves nothing to read, so the pen is watched."""
+    show(browser, folder / "report.html")
+    browser.value(
+        "(() => { window.told = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
+        " CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {"
+        " told.push([text, this.textAlign, x, this.canvas.width]); return draw.call(this, text, x, y); };"
+        " report.charts.forEach(c => c.plot.redraw()); return true; })()"
+    )
+    browser.wait("told.some(one => one[0] === 'fastest 2 ↑')")  # a chart is drawn after the call
+    told = {text: (align, x, width) for text, align, x, width in browser.value("told")}
+    assert told["gate, 5 σ"][0] == "left"
+    align, x, width = told["fastest 2 ↑"]
+    assert (align, x <= width) == ("right", True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepmap.files import write_whole
+from stepmap.report.document import Picture
 from stepmap.report.explore import explore
 from stepmap_codegen import Controller
 from stepmap_hil.report import plots as figures
@@ -16,6 +17,7 @@ from stepmap_hil.report import room
 from stepmap_hil.report.page import Origin, RunView, explorer
 from stepmap_hil.report.series import moving, series
 from stepmap_hil.report.summary import comparison, played_acts, summarize
+from stepmap_hil.runs.foxglove import LAYOUT, layout
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMS = ("png", "svg")
+MIME = {"png": "png", "svg": "svg+xml"}
+LARGE = 150_000  # bytes of a picture from which on the report takes its smaller form
+BUDGET = 500_000  # bytes of all pictures in the report, where base64 makes them a third larger
 
 
 def conclude(recorder: Recorder, closed: Run, known: Mapping[str, Any]) -> None:
@@ -84,7 +89,7 @@ def _rendered(figure: Figure) -> dict[str, bytes]:
 
 
 def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict: str = "") -> None:
-    """summary.json, pictures and report.html, in this order; each is whole or not there.
+    """summary.json, pictures, a layout for Foxglove and report.html, in this order; each is whole or not there.
 
     The report has the verdict on the run where one is given.
     """
@@ -93,9 +98,23 @@ def save(folder: Path, evaluated: Evaluated, summary: Mapping[str, Any], verdict
     for name, forms in evaluated.pictures.items():
         for form, content in forms.items():
             write_whole(folder / f"{name}.{form}", content, links=False)
-    pictures = {name: (evaluated.captions[name], forms["svg"]) for name, forms in evaluated.pictures.items()}
+    pictures = embedded(evaluated.pictures, evaluated.captions)
+    write_whole(folder / LAYOUT, layout(evaluated.view.controller), links=False)
     page = explore(explorer(replace(evaluated.view, summary=summary), pictures, verdict))
     write_whole(folder / "report.html", page, links=False)
+
+
+def embedded(pictures: Mapping[str, Mapping[str, bytes]], captions: Mapping[str, str]) -> list[Picture]:
+    """Pictures as the report has them: the smaller form of those that a long run makes large, as long as they fit."""
+    left, made = BUDGET, []
+    for name, forms in sorted(pictures.items(), key=lambda pair: min(map(len, pair[1].values()))):
+        vector = len(forms["svg"]) <= LARGE
+        form = "svg" if vector else min(forms, key=lambda form: len(forms[form]))
+        left -= len(forms[form])
+        if left < 0:  # it stays a file beside the page
+            break
+        made.append((list(pictures).index(name), Picture(captions[name], forms[form], MIME[form])))
+    return [picture for _, picture in sorted(made, key=lambda pair: pair[0])]
 
 
 def write(

@@ -98,11 +98,15 @@ def _header(given: Explorer) -> str:
     )
 
 
+LONG = 12  # characters of a number that is shown large
+
+
 def _tiles(tiles: Sequence[Tile]) -> str:
     if not tiles:
         return ""
     made = "".join(
-        f'<div class="tile {escape(t.tone)}"><span>{escape(t.name)}</span><strong>{escape(t.value)}</strong>'
+        f'<div class="tile {escape(t.tone)}"><span>{escape(t.name)}</span>'
+        f"<strong{' class=long' * (len(t.value) > LONG)}>{escape(t.value)}</strong>"
         f"<small>{escape(t.note)}</small></div>"
         for t in tiles
     )

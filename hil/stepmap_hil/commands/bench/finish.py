@@ -8,7 +8,6 @@ from typing import Any
 from rich.text import Text
 
 from stepmap.cli.output import console, figures, working
-from stepmap.files import write_whole
 from stepmap.text import printable
 from stepmap_codegen import Controller
 from stepmap_hil.commands.stage_list import print_memory
@@ -16,7 +15,6 @@ from stepmap_hil.report import write as results
 from stepmap_hil.report.page import Origin
 from stepmap_hil.report.sentences import outcome, table
 from stepmap_hil.runs import folders as runs
-from stepmap_hil.runs.foxglove import layout
 from stepmap_hil.runs.log import STOPPED, Run
 from stepmap_hil.runs.stage_times import StageClock
 
@@ -36,7 +34,6 @@ def finish(
     summary = evaluated.summary | {"stages": clock.document()}
     verdict, reason = verdict_on(closed, summary)
     results.save(kept.path, evaluated, summary, verdict)
-    write_whole(kept.path / "foxglove-layout.json", layout(controller), links=False)
     kept.end(verdict, reason or summary["ended"], summary["ticks"])
     screen = console()
     screen.print()

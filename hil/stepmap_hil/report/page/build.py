@@ -17,6 +17,7 @@ from stepmap_hil.report.page.states import marks, spans
 from stepmap_hil.report.page.tables import Pictures, sections
 from stepmap_hil.report.page.tiles import tiles
 from stepmap_hil.report.page.view import RunView
+from stepmap_hil.runs.foxglove import LAYOUT
 
 
 def explorer(view: RunView, pictures: Pictures, verdict: str = "") -> Explorer:
@@ -74,7 +75,9 @@ def facts(view: RunView) -> list[tuple[str, str]]:
 def links(view: RunView) -> list[tuple[str, str]]:
     """Files beside the page."""
     made = [("summary.json", "summary.json")]
-    return [(view.origin.recording, view.origin.recording), *made] if view.origin.recording else made
+    if not view.origin.recording:
+        return made
+    return [(view.origin.recording, view.origin.recording), *made, ("layout for Foxglove", LAYOUT)]
 
 
 def motion(view: RunView) -> Motion:

@@ -29,7 +29,7 @@ def overlay(first: RunView, second: RunView, verdicts: tuple[str, str], names: t
             f"{names[1]} is of {other.name}, and {names[0]} of {one.name}: their coordinates have other names",
             hint="Lay runs of one mechanism over each other.",
         )
-    made, b = explorer(first, {}, verdicts[0]), headline(second, verdicts[1])
+    made, b = explorer(first, (), verdicts[0]), headline(second, verdicts[1])
     a = made.headline
     worse = b if a.tone == "pass" else a
     found = {chart.key: chart for chart in charts(second)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stepmap.report import Bar, Grid, Picture, Section
@@ -19,7 +19,7 @@ STEPS = (
 FAULTS = "What was injected, what should have come of it, and what did."
 CHANNELS = "Errors of each channel as measured, and of what the estimate expects there."
 
-Pictures = Mapping[str, tuple[str, bytes]]  # caption and SVG by name
+Pictures = Sequence[Picture]
 
 
 def sections(view: RunView, pictures: Pictures) -> list[Section]:
@@ -37,9 +37,8 @@ def sections(view: RunView, pictures: Pictures) -> list[Section]:
     made = [section for make in makers if (section := make(view)) is not None]
     made += [section for section in (_stages(view.summary), events(view), _job(view)) if section is not None]
     if pictures:
-        drawn = [Picture(caption, svg) for caption, svg in pictures.values()]
         text = "The same as files beside this page, PNG and SVG."
-        made.append(Section("Pictures for papers", text, (), drawn, folded=True))
+        made.append(Section("Pictures for papers", text, (), pictures, folded=True))
     return made
 
 
@@ -128,7 +127,7 @@ def _stages(summary: Mapping[str, Any]) -> Section | None:
 
 
 def events(view: RunView) -> Section | None:
-    rows = [(f"{at - view.begin:.2f} s", text) for at, text in view.run.events]
+    rows = [(f"{round(at - view.begin, 2) + 0.0:.2f} s", text) for at, text in view.run.events]  # no -0.00
     text = "Times are since the command to run."
     return Section("Events", text, (), (), grid=Grid(("at", "what"), rows)) if rows else None
 

@@ -14,7 +14,8 @@ def tiles(view: RunView) -> list[Tile]:
     """What is looked at first."""
     found = [*_tracking(view), *_estimate(view), *_nis(view), *_timing(view), *_exact(view)]
     summary = view.summary
-    counted = f"{summary['saturations']} saturations, {summary['faults']} faults of its own"
+    saturations, faults = summary["saturations"], summary["faults"]
+    counted = f"{saturations} saturation{'s' * (saturations != 1)}, {faults} fault{'s' * (faults != 1)} of its own"
     found.append(Tile("rejected by the gate", str(summary["gated"]), counted))
     if summary.get("instructions_per_tick"):
         found.append(Tile("instructions per tick", f"{summary['instructions_per_tick']:,}", "counted in the emulator"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from stepmap_codegen import Controller
 
+LAYOUT = "foxglove-layout.json"  # the name of its file
 MOST = 6  # lines of a plot
 
 

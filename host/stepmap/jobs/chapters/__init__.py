@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from stepmap.jobs.chapters import direct, flight, gait, play, track
+from stepmap.jobs.chapters import direct, flight, gait, play, track, walk
 from stepmap.jobs.chapters.subject import Subject
 from stepmap.registry import Registry
 from stepmap.report.chapter import Chapter
@@ -19,6 +19,7 @@ Writer: TypeAlias = Callable[[Subject], Chapter | None]
 OWN: dict[str, Writer] = {
     "play": play.chapter,
     "gait": gait.chapter,
+    "walk": walk.chapter,
     "flight": flight.chapter,
     "direct": direct.chapter,
     "track": track.chapter,

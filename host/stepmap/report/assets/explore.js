@@ -57,9 +57,18 @@ function marks(u, timeline, chart) {
   g.strokeStyle = g.fillStyle = color("limit");
   g.setLineDash([6 * ratio, 4 * ratio]);
   g.font = `${10 * ratio}px system-ui, sans-serif`;
+  g.textAlign = "left";
+  g.textBaseline = "alphabetic";
   for (const [value, name] of report.values && chart.base ? [] : chart.limits) {
     const y = u.valToPos(value, "y", true);
-    if (y < top - 1 || y > top + height + 1) continue;
+    if (y < top - 1 || y > top + height + 1) { // beyond the scale: said in a corner
+      const above = y < top, number = String(+value.toPrecision(4));
+      const text = `${name.includes(number) ? name : `${name || "limit"} ${number}`} ${above ? "↑" : "↓"}`;
+      g.textAlign = "right";
+      g.fillText(text, left + width - 4 * ratio, above ? top + 11 * ratio : top + height - 4 * ratio);
+      g.textAlign = "left";
+      continue;
+    }
     g.beginPath();
     g.moveTo(left, y);
     g.lineTo(left + width, y);
@@ -82,7 +91,7 @@ function seriesOf(chart) {
     width: l.points ? 0 : l.width,
     dash: l.dash ? [5, 4] : undefined,
     auto: l.scaled,
-    points: l.points ? { show: true, size: 4, width: 0, fill: color(l.role) } : { show: false },
+    points: l.points ? { show: true, size: 4, width: 1, stroke: color(l.role), fill: color(l.role) } : { show: false },
     spanGaps: false,
     value,
   }));
