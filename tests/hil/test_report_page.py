@@ -263,6 +263,10 @@ def test_limits_are_named_and_those_beyond_the_scale_are_told(folder: Path, brow
     )
     browser.wait("told.some(one => one[0] === 'fastest 2 ↑')")  # a chart is drawn after the call
     told = {text: (align, x, width) for text, align, x, width in browser.value("told")}
-    assert told["gate, 5 σ"][0] == "left"
     align, x, width = told["fastest 2 ↑"]
     assert (align, x <= width) == ("right", True)
+    assert "gate, 5 σ ↑" in told  # in two seconds nothing comes near
+    assert "limit -5 ↓" not in told  # its other side, which has no name
+    wider = "report.charts.find(c => c.key === 'innovation').plot.setScale('y', {min: -6, max: 6})"
+    browser.value(f"(() => {{ told.length = 0; {wider}; return true; }})()")
+    browser.wait("told.some(one => one[0] === 'gate, 5 σ' && one[1] === 'left')")

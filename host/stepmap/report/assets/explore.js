@@ -62,8 +62,9 @@ function marks(u, timeline, chart) {
   for (const [value, name] of report.values && chart.base ? [] : chart.limits) {
     const y = u.valToPos(value, "y", true);
     if (y < top - 1 || y > top + height + 1) { // beyond the scale: said in a corner
+      if (!name) continue;
       const above = y < top, number = String(+value.toPrecision(4));
-      const text = `${name.includes(number) ? name : `${name || "limit"} ${number}`} ${above ? "↑" : "↓"}`;
+      const text = `${name.includes(number) ? name : `${name} ${number}`} ${above ? "↑" : "↓"}`;
       g.textAlign = "right";
       g.fillText(text, left + width - 4 * ratio, above ? top + 11 * ratio : top + height - 4 * ratio);
       g.textAlign = "left";
