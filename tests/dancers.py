@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,20 @@ def angles(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     }
 
 
+def greeting(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Rotations (z, x, y) [rad] of a dancer whose right arm is lifted ahead, waves and sinks; the left one hangs."""
+    still = np.full_like(t, np.pi / 2)  # from the pose with arms spread
+    lift, zero = np.sin(np.pi * t / t[-1]) ** 2, np.zeros_like(t)
+    return {
+        "LeftArm": np.stack([-still, zero, zero], axis=1),
+        "RightArm": np.stack([still, zero, 0.11 + 0.26 * lift], axis=1),
+        "RightForeArm": np.stack([zero, zero, 1.75 + lift * (0.05 + 0.35 * np.sin(2 * t))], axis=1),
+    }
+
+
+Moves = Callable[[NDArray[np.float64]], dict[str, NDArray[np.float64]]]
+
+
 def path(t: NDArray[np.float64]) -> NDArray[np.float64]:
     """Places of the hips [m]."""
     return np.stack([0.4 * np.sin(np.pi * t / t[-1]), 0.95 + 0.02 * np.sin(3 * t), 0.2 * t / t[-1]], axis=1)
@@ -72,11 +87,12 @@ def bvh(
     called: Mapping[str, str] | None = None,
     six: bool = False,
     t_pose: bool = False,
+    moves: Moves = angles,
 ) -> str:
     """The dancer as a BVH file: lengths times ``unit``, joints renamed, positions of inner joints where ``six``."""
     words = called or {}
     t = np.arange(round(seconds * rate) + 1) / rate
-    turned, columns = angles(t), []
+    turned, columns = moves(t), []
     lines = ["HIERARCHY"]
 
     def write(name: str, depth: int) -> None:
@@ -105,5 +121,6 @@ def bvh(
     return "\n".join([*lines, *(" ".join(f"{v:.4f}" for v in row) for row in rows)]) + "\n"
 
 
-if __name__ == "__main__":  # examples/imitation/wave.bvh
-    print(bvh(seconds=5.0), end="")
+if __name__ == "__main__":  # examples/imitation/wave.bvh; greet.bvh with the word "greet"
+    greets = sys.argv[1:] == ["greet"]
+    print(bvh(seconds=8.0, rate=15.0, moves=greeting) if greets else bvh(seconds=5.0), end="")

@@ -101,6 +101,66 @@ def test_a_plan_has_its_acts_and_holds_its_end(play: Script, step: sm.Variationa
     assert changed.solve(guess=solution.trajectory).require().iterations <= solution.iterations
 
 
+def test_samples_are_as_good_as_formulas(play: Script, step: sm.VariationalStep) -> None:
+    """The wave, sampled 60 times per second: the same optimum, to what splines of such samples miss."""
+    t = np.arange(0, 181) / 60
+    wave = sm.SampledAct(["xr"], t, 0.15 * np.sin(3 * t)[:, None])
+    sampled = sm.script(
+        step, (ACTS[0], wave, ACTS[2]), steps=N, at=AT, give=GIVE, blend=BLEND, Q=Q, R=R, Qf=10 * Q, start=play.start
+    )
+    tau = np.array([0.77, 1.95])
+    exact, near = play.derivatives(tau), sampled.derivatives(tau)
+    assert near.cost == pytest.approx(exact.cost, rel=1e-5)
+    # h²/8 of the fourth derivative is missing in the second one of a cubic spline: 5e-4 of it at 60 samples per second.
+    assert np.abs(near.gradient - exact.gradient).max() <= 1e-4 * np.abs(exact.gradient).max()
+    assert np.abs(near.hessian - exact.hessian).max() <= 1e-3 * np.abs(exact.hessian).max()
+    found = sampled.solve().require()
+    assert found.iterations <= 10
+    np.testing.assert_allclose(found.tau, play.solve().tau, atol=1e-4)
+
+
+def test_samples_are_differentiated_as_they_are_joined(step: sm.VariationalStep) -> None:
+    """Derivatives of the reference in the begins, beside differences: in blends, between them, where it is held."""
+    t = np.array([0.0, 0.4, 0.5, 0.9, 1.4])
+    rough = sm.SampledAct(["r", "xm"], t, np.column_stack([0.9 + 0.1 * t**2, 0.2 * np.cos(4 * t)]))
+    start = step.rest({})
+    play = sm.script(
+        step, (rough, {}, rough), steps=N, at=(0.3, 1.13), give=GIVE, blend=BLEND, Q=Q, R=R, Qf=Q, start=start
+    )
+    rng, tau, apart = np.random.default_rng(1), np.array([0.3047, 1.1331]), 1e-4
+    wx, wu = rng.standard_normal((N + 1, step.nx)), rng.standard_normal((N, step.nu))
+
+    def told(at: np.ndarray) -> float:
+        x, u = play.acts.reference(at)
+        return float(np.sum(wx * x) + np.sum(wu * u))
+
+    slope_x, slope_u = play.acts.slopes(tau)
+    gradient = np.einsum("ki,kia->a", wx, slope_x) + np.einsum("ki,kia->a", wu, slope_u)
+    hessian = play.acts.bend(tau, wx, wu)
+    steps = apart * np.eye(2)
+    first = [(told(tau + e) - told(tau - e)) / (2 * apart) for e in steps]
+    np.testing.assert_allclose(gradient, first, rtol=1e-5)
+    second = [(told(tau + e) - 2 * told(tau) + told(tau - e)) / apart**2 for e in steps]
+    np.testing.assert_allclose(np.diagonal(hessian), second, rtol=1e-2)
+    assert np.isfinite(hessian).all()
+    held = rough.at(np.array([4.0]))[0]
+    np.testing.assert_allclose(held, [4.0, *rough.values[-1], 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("t", "values", "message"),
+    [
+        ([0.0, 1.0], [[0.0]], "one row per time"),
+        ([0.0, 0.0], [[0.0], [1.0]], "must increase from 0 on"),
+        ([0.5, 1.0], [[0.0], [1.0]], "must increase from 0 on, got 0.5 first"),
+        ([0.0, 1.0], [[0.0], [np.nan]], "finite"),
+    ],
+)
+def test_samples_that_are_none(t: list[float], values: list[list[float]], message: str) -> None:
+    with pytest.raises((sm.ModelError, sm.ShapeError), match=message):
+        sm.SampledAct(["xr"], t, values)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -114,6 +174,7 @@ def test_a_plan_has_its_acts_and_holds_its_end(play: Script, step: sm.Variationa
         ({"acts": [{}, {"xr": "sqrt(-t)"}, {}]}, "acts: xr is nan at t = 0.8333 s"),
         ({"acts": [{}, {"xq": "1"}, {}]}, r"acts\[1\]: no coordinate is called 'xq'"),
         ({"acts": [{}, {"xr": "sin("}, {}]}, r"acts\[1\], xr: "),
+        ({"acts": [{}, sm.SampledAct(["xq"], [0.0], [[1.0]]), {}]}, r"acts\[1\]: no coordinate is called 'xq'"),
     ],
 )
 def test_mistakes_are_told_first(step: sm.VariationalStep, change: dict, message: str) -> None:

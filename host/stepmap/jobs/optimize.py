@@ -22,7 +22,7 @@ from stepmap.optimal import Plan, Solution
 from stepmap.optimal.goals.verdict import Verdict, judge
 from stepmap.report import Picture, Section, constraint_forces
 from stepmap.simulation import Simulation, input_units
-from stepmap.steps import Trajectory, VariationalStep
+from stepmap.steps import VariationalStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +37,7 @@ PARTS = (
     "graph",
     "jobs",
     "mechanics",
+    "mocap",
     "optimal",
     "plots",
     "report",
@@ -103,23 +104,28 @@ def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
             (folder / "report.html").write_text(page, encoding="utf-8")
 
 
-def earlier(made: Stage, job: Job) -> Trajectory:
-    """The trajectory that an earlier run left in the stage's folder, to go on from."""
-    return result(made, job).trajectory
+def earlier(made: Stage, job: Job) -> Any:
+    """What an earlier run left in the stage's folder, to go on from: a trajectory, or what a kind makes of the plan."""
+    own = getattr(job, "resumed", None)
+    return result(made, job).trajectory if own is None else own(_saved(made))
 
 
 def result(made: Stage, job: Job) -> Plan:
     """The plan in the stage's folder."""
-    path = made.folder / "solution.npz"
-    try:
-        found = Plan.load(path)
-    except (OSError, DamagedError, ModelError) as error:
-        raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
+    path, found = made.folder / "solution.npz", _saved(made)
     x, u = found.trajectory.x, found.trajectory.u
     steps = max(job.steps, len(u)) if getattr(job, "goal", False) else job.steps  # a goal may have taken more time
     if x.shape != (steps + 1, job.step.nx) or u.shape != (steps, job.step.nu):
         raise ModelError(f"the result in {path} is of another system or horizon; run without it first")
     return found
+
+
+def _saved(made: Stage) -> Plan:
+    path = made.folder / "solution.npz"
+    try:
+        return Plan.load(path)
+    except (OSError, DamagedError, ModelError) as error:
+        raise ModelError(f"there is no result to go on from: {path} cannot be read ({error})") from None
 
 
 def step_of(job: Job, solution: Outcome) -> VariationalStep:

@@ -62,13 +62,27 @@ def rehearse(
     t = dt * np.arange(steps + 1)
     first = system.positions(start)[held.picked]
     dancer = _led(targets, t, tempo, manner.lead, first)
-    nodes = np.linspace(0.0, t[-1], max(4, round(t[-1] / manner.response * NODES) + 1))
+    nodes = np.linspace(0.0, t[-1], _nodes(t[-1], manner))
     found = held.path(start, _led(targets, nodes, tempo, manner.lead, first))
     from scipy.interpolate import CubicSpline
 
     poses = _smoothed(CubicSpline(nodes, found)(t), manner.response / dt)
     poses = start + _eased(t / min(manner.lead or manner.response, t[-1]))[:, None] * (poses - start)
     return Rehearsal(dt, tempo, targets.names, dancer, poses, system.positions(poses)[:, held.picked])
+
+
+def postures(system: System, start: Array, targets: Targets, manner: Manner) -> tuple[Array, Array]:
+    """Times from 0 on, in the tempo chosen, and poses q̄ within reach that come near to the dancer's; no lead."""
+    held = fit(system, targets.names, start, manner.room)
+    tempo = fastest(targets) if manner.tempo is None else manner.tempo
+    t = np.linspace(0.0, targets.t[-1] / tempo, _nodes(targets.t[-1] / tempo, manner))
+    found = held.path(start, targets.at(t * tempo))
+    return t, _smoothed(found, NODES)
+
+
+def _nodes(duration: float, manner: Manner) -> int:
+    """How many poses are fitted."""
+    return max(4, round(duration / manner.response * NODES) + 1)
 
 
 def fastest(targets: Targets) -> float:

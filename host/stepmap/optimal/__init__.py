@@ -11,7 +11,7 @@ from stepmap.optimal.objective import Bend, Expansion, Objective
 from stepmap.optimal.plan import Plan
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
 from stepmap.optimal.projection import optimize
-from stepmap.optimal.switching_times import script, switching
+from stepmap.optimal.switching_times import SampledAct, script, switching
 from stepmap.optimal.terms import Clearance, Expression, Frames, Limits, SpeedChange, Tension, Track
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Problem",
     "Regulator",
     "Relaxation",
+    "SampledAct",
     "SoftLimit",
     "Solution",
     "SpeedChange",

@@ -38,29 +38,30 @@ def write(path: Path, content: bytes) -> None:
     write_whole(path, content)
 
 
-def read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+def read(path: Path, content: bytes | None = None) -> tuple[dict[str, Array], dict[str, Any]]:
     """Arrays and manifest of a plan's file; files from before manifests have an empty one.
 
+    ``content`` is that of the file where it is known already; the path is then for messages.
     Raises DamagedError where it is damaged, or ModelError where it is something else.
     """
-    manifest = _manifest(path)
-    arrays = dict(_arrays(path, (*ARRAYS, "multipliers") if manifest.get("forces") else ARRAYS))
+    manifest = _manifest(path, content)
+    arrays = dict(_arrays(path, content, (*ARRAYS, "multipliers") if manifest.get("forces") else ARRAYS))
     for name, values in arrays.items():
         if values.dtype != np.float64 or not np.isfinite(values).all():
             raise DamagedError(f"{path}: {name} is not made of finite numbers")
     return arrays, manifest
 
 
-def _arrays(path: Path, names: tuple[str, ...], **limits: int) -> Mapping[str, Array]:
+def _arrays(path: Path, content: bytes | None, names: tuple[str, ...], **limits: int) -> Mapping[str, Array]:
     try:
-        return read_arrays(path, names, **limits)
+        return read_arrays(path if content is None else content, names, **limits)
     except DamagedError as error:
         raise DamagedError(f"{path}: {error}") from None
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path, content: bytes | None) -> dict[str, Any]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path if content is None else io.BytesIO(content)) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, *UNREADABLE) as error:
         raise DamagedError(f"{path}: it is no archive of arrays: {error}") from None
@@ -69,7 +70,7 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path}: it is no plan; it has no {', '.join(missing)}")
     if f"{MANIFEST}.npy" not in names:
         return {}
-    raw = _arrays(path, (MANIFEST,), largest=LARGEST_MANIFEST)[MANIFEST]
+    raw = _arrays(path, content, (MANIFEST,), largest=LARGEST_MANIFEST)[MANIFEST]
     try:
         found = json.loads(raw.astype(np.uint8).tobytes().decode())
     except (ValueError, RecursionError) as error:

@@ -43,15 +43,15 @@ def read(root: Table, name: str) -> ImitationJob:
     system = read_system(root.table("system"), files)
     settings = root.table("imitate")
     settings.only((*KEYS, *TABLES))
-    recording = _recording(settings, files)
-    manner = _manner(settings)
-    markers = _markers(settings, system, recording)
+    recording = recording_of(settings, files)
+    manner = manner_of(settings)
+    markers = markers_of(settings, system, recording)
     start = _settled(root.table("start"), system)
     _frame_weights(settings, tuple(markers))
     _tension(settings)
     _solver(root.table("solver"))  # mistakes there are told before the work
     try:
-        targets = retarget(system, recording, markers, start, _positive(settings, "travel", TRAVEL), _facing(settings))
+        targets = retarget(system, recording, markers, start, positive(settings, "travel", TRAVEL), facing_of(settings))
         made = _rehearsed(root.table("time"), system, start, targets, manner)
     except (ModelError, ShapeError) as error:
         raise settings.error(str(error), hint=error.hint) from None
@@ -97,7 +97,8 @@ def _job(
     )
 
 
-def _recording(settings: Table, files: dict[str, bytes]) -> Recording:
+def recording_of(settings: Table, files: dict[str, bytes]) -> Recording:
+    """The recording that ``motion`` names, or the part of it from ``begin`` to ``end``."""
     settings.need("motion", "Name a BVH file, relative to the job file.")
     path, content = settings.content("motion")
     files[settings.text("motion")] = content
@@ -115,16 +116,17 @@ def _recording(settings: Table, files: dict[str, bytes]) -> Recording:
     return recording
 
 
-def _manner(settings: Table) -> Manner:
+def manner_of(settings: Table) -> Manner:
+    """How the motion is to be imitated."""
     usual = Manner()
-    tempo = _positive(settings, "tempo", 1.0) if "tempo" in settings else None
+    tempo = positive(settings, "tempo", 1.0) if "tempo" in settings else None
     lead = settings.number("lead", usual.lead, unit="seconds")
     if lead < 0:
         raise settings.error(f"must not be negative, got {lead:g}", "lead")
-    return Manner(_positive(settings, "response", usual.response), _positive(settings, "room", usual.room), lead, tempo)
+    return Manner(positive(settings, "response", usual.response), positive(settings, "room", usual.room), lead, tempo)
 
 
-def _markers(settings: Table, system: System, recording: Recording) -> dict[str, str]:
+def markers_of(settings: Table, system: System, recording: Recording) -> dict[str, str]:
     """The joint of each frame: a puppet's by their usual names, with those of the job in their place."""
     own = settings.table("markers")
     own.only(system.frame_names, "frame")
@@ -143,7 +145,7 @@ def _markers(settings: Table, system: System, recording: Recording) -> dict[str,
     if not given:
         raise settings.error(
             "which joint is which frame is known for marionettes alone",
-            hint='Name frames and joints in [imitate.markers], as in tip = "LeftHand".',
+            hint='Name frames and joints in the table markers, as in tip = "LeftHand".',
         )
     return given
 
@@ -152,7 +154,7 @@ def _rehearsed(time: Table, system: System, start: Array, targets: Targets, mann
     time.only(("dt", "steps", "forces"))
     if "dt" in time and "steps" in time:
         raise time.error("give dt [s] or steps, or neither: the motion has a duration of its own")
-    dt = _positive(time, "dt", 0.0) if "dt" in time else None
+    dt = positive(time, "dt", 0.0) if "dt" in time else None
     steps = time.whole("steps") if "steps" in time else None
     if steps is not None and steps < 5:
         raise time.error(f"must be 5 at least, got {steps}", "steps")
@@ -202,7 +204,8 @@ def _regulator(system: System) -> Weights:
     return Weights(state, inputs, state)
 
 
-def _facing(settings: Table) -> Array | None:
+def facing_of(settings: Table) -> Array | None:
+    """Where the dancer looks first; None where it is not said."""
     if "facing" not in settings:
         return None
     facing = np.array(settings.numbers("facing", ()))
@@ -211,7 +214,8 @@ def _facing(settings: Table) -> Array | None:
     return facing
 
 
-def _positive(table: Table, key: str, usual: float) -> float:
+def positive(table: Table, key: str, usual: float) -> float:
+    """A number above 0."""
     value = table.number(key, usual)
     if not value > 0:
         raise table.error(f"must be positive, got {value:g}", key)

@@ -23,6 +23,7 @@ from stepmap.mechanics.quantity import number
 from stepmap.optimal.cost import TrackingCost
 from stepmap.optimal.directions import ROUNDING
 from stepmap.optimal.lqr import gains
+from stepmap.optimal.objective import Weights
 from stepmap.optimal.plan import Plan, gains_with_steady_end, with_acts
 from stepmap.optimal.problem import Iteration, Problem, Status
 from stepmap.optimal.projection import Monitor, optimize
@@ -125,6 +126,7 @@ class Script:
         self.start = vector(start, step.nx, "start")
         self.acts = Acts(step, acts, int(steps), self.blend, self.start)
         self.weights = weights
+        self.regulator: Weights | None = None  # of the plan's gains, where they are not those of the play
         _ = self._cost(self.at)  # raises where weights do not fit
 
     def _cost(self, tau: Array) -> TrackingCost:
@@ -300,8 +302,9 @@ class ScriptSolution:
         """The motion with gains of the script's weights, its reference, and the begins of its acts."""
         s = self.script
         cost = s._cost(self.tau)
-        K = gains(*s.step.linearize_along(self.trajectory), *cost.weights)
-        K, fading = gains_with_steady_end(s.step, self.trajectory, cost.Q, cost.R, K)
+        by = s.regulator or cost.weights
+        K = gains(*s.step.linearize_along(self.trajectory), *by)
+        K, fading = gains_with_steady_end(s.step, self.trajectory, by[0], by[1], K)
         reference = Trajectory(self.trajectory.t, cost.x_ref, cost.u_ref)
         acts = (0.0, *self.tau.tolist())
         events = with_acts(self.trajectory.events, s.names, acts, s.step.dt)
