@@ -123,3 +123,19 @@ def pushed_crane() -> sm.System:
     b.damping(theta, 0.1)
     b.drive(theta, torque)
     return b.build()
+
+
+def require_copied(step: sm.StepMap, A: np.ndarray, B: np.ndarray) -> None:
+    """Raises where derivatives are not those of a map that copies what its layout says."""
+    known = step.layout.copied
+    if known is None:
+        return
+    nd, nk = known
+    forces, y = B.shape[1] - nk, known.without_rates
+    assert y + nk == step.ndx
+    kept = np.zeros((nk, step.ndx + B.shape[1]))
+    kept[:, step.ndx + forces :] = np.eye(nk)
+    np.testing.assert_array_equal(np.hstack([A, B])[nd : nd + nk], kept)
+    kept[:, nd : nd + nk] = -np.eye(nk)
+    np.testing.assert_allclose(np.hstack([A, B])[y:], kept / step.dt, rtol=1e-12)
+    assert not A[:, y:].any()

@@ -13,7 +13,7 @@ import pytest
 import stepmap as sm
 from stepmap.steps.check import difference
 from stepmap.steps.events.kernel import Point
-from tests.mechanisms import cataloged
+from tests.mechanisms import cataloged, require_copied
 
 DT, STEPS = 0.005, 300
 GAPPED = [name for name in sm.systems.names() if cataloged(name).gap_names]
@@ -92,6 +92,13 @@ def test_impacts_and_releases_alternate(moved: Run) -> None:
             assert (event.name in shut) == (event.kind == "release"), event
             shut ^= {event.name}
         assert shut - bouncing == set(trajectory.modes[k]) - bouncing
+
+
+def test_what_a_layout_says_of_derivatives_holds(moved: Run) -> None:
+    """In steps with events, too; some of them hit several gaps at a time."""
+    busy = sorted({event.step for event in moved.trajectory.events})[:20]
+    for k in (0, *busy):
+        require_copied(moved.step, *moved.step.linearize(moved.trajectory.x[k], moved.trajectory.u[k])[1:])
 
 
 def test_rollout_is_the_repeated_step_bit_for_bit(moved: Run) -> None:

@@ -17,7 +17,7 @@ from stepmap.steps import kinds
 from stepmap.steps.check import difference
 from stepmap.steps.kernels import shares
 from stepmap.steps.mechanical import MechanicalStep
-from tests.mechanisms import DT, LARGE, case, cataloged
+from tests.mechanisms import DT, LARGE, case, cataloged, require_copied
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("midpoint", {"forces": "held"}),
@@ -117,6 +117,7 @@ def test_derivatives_by_parameters_are_exact(moving: tuple[MechanicalStep, np.nd
     par, count = step.parameter_values, len(step.system.parameters)
     at, plain = step.sensitivity(x, u), step.linearize(x, u)
     assert at.T.shape == (step.ndx, count)
+    require_copied(step, plain.A, plain.B)
     for ours, theirs in zip(at[:3], plain, strict=True):
         assert relative(ours, theirs) < 5e-11
     if not count:

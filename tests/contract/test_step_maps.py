@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import stepmap as sm
-from tests.mechanisms import DT, Case, hold
+from tests.mechanisms import DT, Case, hold, require_copied
 
 EPS = np.finfo(float).eps
 
@@ -121,6 +121,11 @@ def test_derivatives_are_tangent_to_the_constraints(constrained: Case) -> None:
     for part in (at.A, at.B):
         slide = constrained.system.gap_velocities(after, part[:nv].T)
         assert np.abs(slide).max() <= 20 * EPS * max(1.0, np.abs(part[:nv]).max())
+
+
+def test_what_a_layout_says_of_derivatives_holds(catalog: Case) -> None:
+    for step, x, u in catalog.points:
+        require_copied(step, *step.linearize(x, u)[1:])
 
 
 def test_linearize_returns_the_step_itself(catalog: Case) -> None:

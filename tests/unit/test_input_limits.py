@@ -14,7 +14,7 @@ from stepmap.optimal.riccati import NumpyRecursions, Recursions, recursions
 from stepmap.steps.limits import Box
 from tests import nlp, problems
 from tests.rotor import Rotor
-from tests.unit.test_lq_recursions import STEPS, some
+from tests.unit.test_lq_recursions import STEPS, copying, some
 
 PASSES = 50
 
@@ -99,6 +99,24 @@ def test_compiled_passes_are_those_in_numpy(nx: int, nu: int, tied: int | None) 
     lq, box = some(nx, nu), bounded(nx, nu, 0.2, tied)
     start = np.random.default_rng(1).integers(-1, 2, size=(STEPS, nu)).astype(np.intc)
     ours, theirs = (r.limited(lq, 0.8, box, start, 12) for r in (recursions(), NumpyRecursions()))
+    assert (ours.status, ours.passes) == (theirs.status, theirs.passes)
+    np.testing.assert_array_equal(ours.at, theirs.at)
+    for one, other in zip(ours[1:5], theirs[1:5], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-11 * max(1.0, np.abs(other).max()))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 0), (3, 1, 2), (9, 6, 3)])
+@pytest.mark.parametrize("turns", [1, 12])
+def test_compiled_passes_without_rates_are_those_in_numpy(sizes: tuple[int, int, int], turns: int) -> None:
+    """Limits of a kinematic coordinate's rate; it is another column where the state is a part of the whole one."""
+    nd, nk, forces = sizes
+    lq = copying(*sizes)
+    nu = forces + nk
+    box = bounded(2 * nd + 2 * nk, nu, 0.2)
+    box.tied[forces:] = np.arange(nd, nd + nk)
+    start = np.random.default_rng(1).integers(-2, 3, size=(STEPS, nu)).astype(np.intc)
+    start[:, :forces] = np.clip(start[:, :forces], -1, 1)
+    ours, theirs = (r.limited(lq, 0.8, box, start, turns) for r in (recursions(), NumpyRecursions()))
     assert (ours.status, ours.passes) == (theirs.status, theirs.passes)
     np.testing.assert_array_equal(ours.at, theirs.at)
     for one, other in zip(ours[1:5], theirs[1:5], strict=True):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from stepmap.optimal.riccati import CompiledRecursions, NumpyRecursions, Quadratic, Recursions, recursions
+from stepmap.steps.layout import Copied
 
 # Around the C's blocks of 4 rows and 12 columns, and without inputs.
 SIZES = [(1, 1), (2, 0), (3, 2), (4, 1), (8, 2), (11, 1), (12, 4), (13, 3), (24, 5), (25, 12)]
@@ -48,6 +49,58 @@ def some(nx: int, nu: int, *, seed: int = 0, varying: bool = True, bend: bool = 
     parts = (whole[:, :nx, :nx], whole[:, :nx, nx:], whole[:, nx:, nx:])
     added = tuple(np.ascontiguousarray(part) for part in parts)
     return Quadratic(A, B, Q, R, terminal, q, r, added if bend else None)  # type: ignore[arg-type]
+
+
+COPIED = [(1, 1, 0), (1, 0, 1), (2, 2, 0), (3, 1, 2), (4, 7, 1), (9, 6, 3)]  # q, rho and forces
+
+
+def copying(nd: int, nk: int, forces: int, *, varying: bool = True, bend: bool = True) -> Quadratic:
+    """A random problem of a map that copies kinematic coordinates, whose rates have a weight of their own."""
+    nx, nu, y, dt = 2 * nd + 2 * nk, forces + nk, 2 * nd + nk, 0.3
+    lq, rho, after = some(nx, nu, varying=varying, bend=bend), np.arange(nd, nd + nk), np.arange(nk)
+    lq.A[:, :, y:], lq.A[:, rho], lq.B[:, rho] = 0.0, 0.0, 0.0
+    lq.A[:, y:], lq.B[:, y:] = 0.0, 0.0
+    lq.B[:, rho, forces + after] = 1.0
+    lq.A[:, y + after, rho], lq.B[:, y + after, forces + after] = -1 / dt, 1 / dt
+    for weight in (lq.Q, lq.terminal):
+        weight[..., y:, :y], weight[..., :y, y:] = 0.0, 0.0
+    for part in lq.bend[:2] if lq.bend else ():
+        part[:, y:] = 0.0
+    if lq.bend:
+        lq.bend[0][:, :, y:] = 0.0
+    S = 0.05 * np.random.default_rng(7).normal(size=(nx, nu))
+    S[y:] = 0.0
+    return dataclasses.replace(lq, S=S, copied=Copied(nd, nk))
+
+
+@pytest.mark.parametrize("varying", [True, False])
+@pytest.mark.parametrize("bend", [True, False])
+@pytest.mark.parametrize("sizes", COPIED)
+def test_rates_of_kinematic_coordinates_are_left_out(sizes: tuple[int, int, int], varying: bool, bend: bool) -> None:
+    lq, fast, slow = copying(*sizes, varying=varying, bend=bend), compiled(), NumpyRecursions()
+    assert lq.compact == lq.copied
+    (status, K, f, P), (status2, K2, f2, P2) = fast.backward(lq, 0.8), slow.backward(lq, 0.8)
+    assert status == status2 == 0
+    pairs = [(K, K2), (f, f2), (P, P2)]
+    pairs += zip(fast.forward(lq.A, lq.B, K, f, lq.copied), slow.forward(lq.A, lq.B, K, f), strict=True)
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12 * max(1.0, np.abs(theirs).max(initial=0.0)))
+    assert fast.backward(dataclasses.replace(lq, q=None, r=None), 0.8)[1].tolist() == K.tolist()
+
+
+@pytest.mark.parametrize("where", ["Q", "terminal", "terminal_bend", "S"])
+def test_rates_that_weights_couple_stay(where: str) -> None:
+    lq = copying(2, 2, 0, varying=False)
+    coupled = (
+        np.zeros_like(lq.S if where == "S" else lq.Q) if getattr(lq, where) is None else np.array(getattr(lq, where))
+    )
+    coupled[-1, 0] = 0.1
+    if where != "S":
+        coupled[0, -1] = 0.1
+    lq = dataclasses.replace(lq, **{where: coupled})
+    assert lq.compact is None
+    for ours, theirs in zip(compiled().backward(lq, 0.8), NumpyRecursions().backward(lq, 0.8), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12 * max(1.0, np.abs(theirs).max(initial=0.0)))
 
 
 def positive(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -160,18 +213,19 @@ SCRIPT = """
 import numpy as np
 from stepmap.optimal.riccati import CompiledRecursions, recursions
 from stepmap.steps.limits import Box
-from tests.unit.test_lq_recursions import SIZES, STEPS, some
+from tests.unit.test_lq_recursions import COPIED, SIZES, STEPS, copying, some
 found = recursions()
 assert isinstance(found, CompiledRecursions)
-for nx, nu in SIZES:
-    for varying in (True, False):
-        lq = some(nx, nu, varying=varying)
-        _, K, f, _ = found.backward(lq, 0.5)
-        found.forward(lq.A, lq.B, K, f)
-        found.adjoint(lq.A, lq.B, K, lq.q, lq.r)
-        if nu:
-            tied = np.full(nu, -1, dtype=np.intc)
-            tied[0] = nx - 1
+made = [some(*sizes, varying=varying) for sizes in SIZES for varying in (True, False)]
+for lq in [*made, *(copying(*sizes) for sizes in COPIED)]:
+    _, nx, nu = lq.B.shape
+    _, K, f, _ = found.backward(lq, 0.5)
+    found.forward(lq.A, lq.B, K, f, lq.copied)
+    found.adjoint(lq.A, lq.B, K, lq.q, lq.r)
+    if nu:
+        tied = np.full(nu, -1, dtype=np.intc)
+        tied[0] = nx - 1 if lq.copied is None else lq.copied.dynamic
+        if lq.copied is None or lq.copied.kinematic:
             bound = np.full((STEPS, nu), 0.1)
             box = Box(-bound, bound, -bound, bound, np.full(nu, 1e-12), tied)
             found.limited(lq, 0.5, box, np.zeros((STEPS, nu), dtype=np.intc), 8)

@@ -86,7 +86,8 @@ def digest(recipe: Recipe, order: Order) -> str:
     for text in (recipe.runtime, repr(recipe.defines), order.value, ca.CasadiMeta.version(), compiler.identity()):
         total.update(text.encode())
     here, step = Path(__file__).parent, Path(inspect.getfile(type(recipe.functions)))
-    for source in [step, *(here / name for name in SOURCES), *sorted(compiler.RUNTIME.iterdir())]:
+    runtime = (source for source in sorted(compiler.RUNTIME.iterdir()) if not source.name.startswith("lq"))
+    for source in [step, *(here / name for name in SOURCES), *runtime]:  # recursions have no model in them
         total.update(source.read_bytes())
     return total.hexdigest()[:32]
 

@@ -16,6 +16,7 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.optimal.objective import Bend, Expansion, Objective
 from stepmap.optimal.riccati import Quadratic, recursions
+from stepmap.steps.layout import Copied
 from stepmap.steps.limits import InputBounds
 from stepmap.steps.protocol import StepMap, Trajectory
 
@@ -59,6 +60,12 @@ class Point:
     expansion: Expansion
     bounds: InputBounds | None = None
     held: Array | None = None
+    copied: Copied | None = None  # what is known of A and B
+
+    def model(self) -> Quadratic:
+        """Of Gauss and Newton: without curvature of the map."""
+        e = self.expansion
+        return Quadratic(self.A, self.B, e.xx, e.uu, e.terminal, e.x, e.u, S=e.xu, copied=self.copied)
 
     def follow(self, step: StepMap, wanted: Trajectory, direction: Direction) -> Trajectory:
         """The projection of a step along a direction, from the same start."""
@@ -87,7 +94,8 @@ def point(
     if bounds is not None:
         at = bounds.at_limit(trajectory.x[:-1], trajectory.u)
         held = np.zeros_like(at) if held is None else np.where(held == at, held, 0).astype(np.intc)
-    made = Point(trajectory, value, A, B, np.zeros(0) if K is None else K, None, e, bounds, held)
+    copied = step.layout.copied
+    made = Point(trajectory, value, A, B, np.zeros(0) if K is None else K, None, e, bounds, held, copied)
     if K is not None:
         return made
     K, f, held = solve_gauss_newton(made)
@@ -96,9 +104,7 @@ def point(
 
 def solve_gauss_newton(at: Point) -> tuple[Array, Array, Array | None]:
     """K, f and the held inputs of the Gauss–Newton model."""
-    e = at.expansion
-    model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, S=e.xu)
-    status, K, f, held = _solve(model, 0.0, at)
+    status, K, f, held = _solve(at.model(), 0.0, at)
     if status:
         raise ModelError(
             f"the cost's second derivative is not positive at step {status - 1}: every input needs a cost, and weights "
@@ -112,9 +118,7 @@ def gauss_newton(at: Point) -> Direction:
     K, f, held = (at.K, at.f, at.held) if at.f is not None else solve_gauss_newton(at)
     direction = _direction(at, K, f, "gauss-newton", held)
     if direction is None and at.bounds is not None:  # the set has not settled
-        e = at.expansion
-        model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, S=e.xu)
-        _, K, f, held = _solve(model, 0.0, at, MANY_PASSES)
+        _, K, f, held = _solve(at.model(), 0.0, at, MANY_PASSES)
         direction = _direction(at, K, f, "gauss-newton", held)
     if direction is None:
         raise ModelError("the cost's weights are so far apart that no direction can be computed; scale Q and R closer")
@@ -125,7 +129,8 @@ def steepest(at: Point) -> Direction:
     """Down the slope, all states and inputs weighing the same."""
     e = at.expansion
     x, u = np.eye(at.A.shape[1]), np.eye(at.B.shape[2])
-    status, K, f, held = _solve(Quadratic(at.A, at.B, x, u, x, e.x, e.u), 0.0, at, MANY_PASSES)
+    model = Quadratic(at.A, at.B, x, u, x, e.x, e.u, copied=at.copied)
+    status, K, f, held = _solve(model, 0.0, at, MANY_PASSES)
     direction = None if status else _direction(at, K, f, "steepest", held)
     if direction is None:  # R = 1 makes it positive definite, unless numbers overflow
         raise ModelError("the linearization overflows; scale the states and inputs, or shorten the horizon")
@@ -145,7 +150,10 @@ def newton_model(step: StepMap, at: Point) -> Callable[..., Direction | None]:
         found = step.second_sensitivity_along(at.trajectory, s[1:], e.multipliers)  # type: ignore[attr-defined]
     own = Bend() if e.bend is None else e.bend()
     xx, xu, uu = (M if added is None else M + added for M, added in zip(found[:3], own[:3], strict=True))
-    model = Quadratic(at.A, at.B, e.xx, e.uu, e.terminal, e.x, e.u, (xx, xu, uu), e.xu, own.terminal)
+    rates = None if at.copied is None else at.copied.without_rates
+    coupled = rates is not None and any(M is not None and M[:, rates:].any() for M in own[:2])
+    copied = None if coupled else at.copied
+    model = replace(at.model(), bend=(xx, xu, uu), terminal_bend=own.terminal, copied=copied)
 
     def solve(part: float, passes: int = PASSES) -> Direction | None:
         status, K, f, held = _solve(model, part, at, passes)
@@ -201,7 +209,7 @@ def _solve(model: Quadratic, part: float, at: Point, passes: int = PASSES) -> tu
 
 def _direction(at: Point, K: Array, f: Array, name: str, held: Array | None) -> Direction | None:
     """The minimizer v = −K z − f of a model over the tangent space, or None where it leads nowhere."""
-    z, v = recursions().forward(at.A, at.B, K, f)
+    z, v = recursions().forward(at.A, at.B, K, f, at.copied)
     by_state, by_input = at.expansion.x * z, at.expansion.u * v
     slope = float(np.sum(by_state) + np.sum(by_input))
     if not np.isfinite(slope):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from stepmap.arrays import Array, weight
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.optimal.riccati import Quadratic, recursions
+from stepmap.steps.layout import Copied
 from stepmap.steps.pointwise import as_step_map
 from stepmap.steps.protocol import StepMap, Trajectory
 
@@ -27,12 +28,13 @@ def lqr(step: StepMap, trajectory: Trajectory, Q: ArrayLike, R: ArrayLike, Qf: A
         weight(Q, n, step.ndx, "Q"),
         weight(R, n, step.nu, "R", definite=True),
         weight(Qf, 0, step.ndx, "Qf"),
+        step.layout.copied,
     )
 
 
-def gains(A: Array, B: Array, Q: Array, R: Array, Qf: Array) -> Array:
+def gains(A: Array, B: Array, Q: Array, R: Array, Qf: Array, copied: Copied | None = None) -> Array:
     """Gains of the regulator for given linearizations; weights were checked before."""
-    status, K, _, _ = recursions().backward(Quadratic(A, B, Q, R, Qf))
+    status, K, _, _ = recursions().backward(Quadratic(A, B, Q, R, Qf, copied=copied))
     if status:
         raise ModelError(f"R + BᵀPB is not positive definite at step {status - 1}; scale R and Q closer to each other")
     return K

@@ -29,7 +29,7 @@ from stepmap.optimal.directions import (
     steepest,
 )
 from stepmap.optimal.events.kinks import kink, shifted
-from stepmap.optimal.lqr import gains
+from stepmap.optimal.lqr import gains, lqr
 from stepmap.optimal.objective import Objective
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
 from stepmap.steps.protocol import Event, StepMap, Trajectory
@@ -122,7 +122,7 @@ def _start(problem: Problem) -> Point:
     """The guess, projected with the regulator along it; a start that feedback cannot hold is let go."""
     step, cost, guess = problem.step, problem.cost, problem.first_guess()
     weights = getattr(cost, "weights", None) or problem.weights  # the plan is the same, however feedback is tuned
-    K = point(step, cost, guess, np.inf).K if weights is None else gains(*step.linearize_along(guess), *weights)
+    K = point(step, cost, guess, np.inf).K if weights is None else lqr(step, guess, *weights)
     bounds = problem.bounds
     within = {} if bounds is None else {"within": bounds}  # a map of the user's own may not know of limits
     try:
@@ -167,7 +167,7 @@ def _gains(problem: Problem, at: Point) -> Array:
     same = weights is not None and weights.Q is e.xx and weights.R is e.uu and weights.Qf is e.terminal and e.xu is None
     own = at.f is not None and at.bounds is None
     if weights is not None and not (same and own):
-        return gains(at.A, at.B, *weights)
+        return gains(at.A, at.B, *weights, at.copied)
     return at.K if own else solve_gauss_newton(replace(at, bounds=None))[0]
 
 

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache as once
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.graph import cache, compiler
 from stepmap.graph.address import address_or_null as _at
+from stepmap.steps.layout import Copied
 from stepmap.steps.limits import Box
 
 
@@ -35,6 +37,7 @@ class Quadratic:
     bend: tuple[Array, Array, Array] | None = None  # xx, xu, uu, each (n, …)
     S: Array | None = None  # (nx, nu)
     terminal_bend: Array | None = None  # (nx, nx)
+    copied: Copied | None = None  # what is known of A and B; the added curvature then has nothing of v
 
     def __post_init__(self) -> None:
         # C reads these by address: a transposed or broadcast view must not get there.
@@ -46,11 +49,22 @@ class Quadratic:
             xx, xu, uu = map(_whole, self.bend)
             object.__setattr__(self, "bend", (xx, xu, uu))
 
+    @cached_property
+    def compact(self) -> Copied | None:
+        """What is known of A and B where no weight couples rates of kinematic coordinates with anything else."""
+        known = self.copied
+        if known is None:
+            return None
+        rest = known.without_rates
+        square = (M[..., rest:, :rest].any() for M in (self.Q, self.terminal, self.terminal_bend) if M is not None)
+        return None if any(square) or (self.S is not None and self.S[..., rest:, :].any()) else known
+
     def end(self, part: float) -> Array:
         """Second derivative at the end, with a part of the added curvature."""
         return self.terminal if self.terminal_bend is None else self.terminal + part * self.terminal_bend
 
 
+UNKNOWN = Copied(-1, 0)  # as C is told that nothing is known
 COINS_FROM = 6  # pass from which a change of the set is made or not by the toss of a coin, as in lq.c
 
 
@@ -79,15 +93,15 @@ class Recursions(Protocol):
     def limited(self, lq: Quadratic, part: float, box: Box, at: Array, passes: int) -> Limited:
         """The minimizer within bounds, by passes that hold a set of inputs, beginning with ``at``."""
 
-    def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]: ...
+    def forward(self, A: Array, B: Array, K: Array, f: Array, copied: Copied | None = None) -> tuple[Array, Array]: ...
     def adjoint(self, A: Array, B: Array, K: Array, q: Array, r: Array) -> Array: ...
 
 
 @once
 def recursions() -> Recursions:
     """The compiled recursions, or those in numpy where there is no compiler."""
-    source = compiler.RUNTIME / "lq.c"
-    name = hashlib.sha256(source.read_bytes() + compiler.identity().encode()).hexdigest()[:32]
+    sources = b"".join(source.read_bytes() for source in sorted(compiler.RUNTIME.glob("lq*")))
+    name = hashlib.sha256(sources + compiler.identity().encode()).hexdigest()[:32]
     path = cache.folder() / f"lq-{name}.so"
     if not cache.valid(path):
         if compiler.find() is None:
@@ -98,47 +112,58 @@ def recursions() -> Recursions:
     return CompiledRecursions(ctypes.CDLL(str(path)))
 
 
+class _Problem(ctypes.Structure):
+    """struct quadratic of lq_compact.h; arrays must live as long as it."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("n", "nx", "nu", "nd", "nk")),
+        ("part", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("A", "B", "Q", "R", "S")),
+        *((name, ctypes.c_ssize_t) for name in ("Qs", "Rs", "Ss")),
+        *((name, ctypes.c_void_p) for name in ("terminal", "q", "r", "xx", "xu", "uu")),
+    )
+
+
 class CompiledRecursions:
     def __init__(self, loaded: ctypes.CDLL) -> None:
         loaded.lq_scratch.restype = ctypes.c_size_t
-        pointer, size, stride = ctypes.c_void_p, ctypes.c_int, ctypes.c_ssize_t
-        tail: list[Any] = [pointer, pointer, pointer, ctypes.c_double, *[pointer] * 8]
-        weights: list[Any] = [pointer, stride] * 3
-        loaded.lq_backward.argtypes = [size, size, size, pointer, pointer, *weights, *tail]
-        bounded: list[Any] = [*[pointer] * 3, ctypes.c_double, *[pointer] * 9, size, *[pointer] * 10]
-        loaded.lq_limited.argtypes = [size, size, size, pointer, pointer, *weights, *bounded]
-        loaded.lq_forward.argtypes = [*[size] * 3, *[pointer] * 6]
+        pointer, size = ctypes.c_void_p, ctypes.c_int
+        problem: Any = ctypes.POINTER(_Problem)
+        loaded.lq_backward.argtypes = [problem, *[pointer] * 5]
+        loaded.lq_limited.argtypes = [problem, *[pointer] * 6, size, *[pointer] * 10]
+        loaded.lq_forward.argtypes = [problem, *[pointer] * 4]
         loaded.lq_adjoint.argtypes = [*[size] * 3, *[pointer] * 6]
         self.lib = loaded
 
     def backward(self, lq: Quadratic, part: float = 0.0) -> tuple[int, Array, Array, Array]:
         n, nx, nu = lq.B.shape
         K, f, P0 = np.empty((n, nu, nx)), np.empty((n, nu)), np.empty((nx, nx))
-        scratch, live = np.empty(self.lib.lq_scratch(nx, nu)), np.empty(nx, dtype=np.intc)
+        scratch, live = np.empty(_scratch(self.lib, lq)), np.empty(nx + nu, dtype=np.intc)
         end = _whole(lq.end(part))
         outputs = _at(K), _at(f), _at(P0), _at(scratch), live.ctypes.data
-        status = self.lib.lq_backward(*_given(lq, end, part), *outputs)
+        status = self.lib.lq_backward(_problem(lq, end, part), *outputs)
         return -status, K, f, P0
 
     def limited(self, lq: Quadratic, part: float, box: Box, at: Array, passes: int) -> Limited:
         n, nx, nu = lq.B.shape
         K, f, z, v = np.empty((n, nu, nx)), np.empty((n, nu)), np.empty((n + 1, nx)), np.empty((n, nu))
-        scratch, reals = np.empty(self.lib.lq_scratch(nx, nu)), np.empty(n * nu * (nx + 3))
-        integers, taken = np.empty(nx + n * nu, dtype=np.intc), np.zeros(1, dtype=np.intc)
+        scratch, reals = np.empty(_scratch(self.lib, lq)), np.empty(n * nu * (nx + 3))
+        integers, taken = np.empty(nx + nu + n * nu, dtype=np.intc), np.zeros(1, dtype=np.intc)
         held = np.array(at, dtype=np.intc, order="C")
         end, bounds, tied = _whole(lq.end(part)), [_whole(bound) for bound in box[:5]], box.tied.astype(np.intc)
         status = self.lib.lq_limited(
-            *_given(lq, end, part), *map(_at, bounds), tied.ctypes.data, passes, held.ctypes.data,
+            _problem(lq, end, part), *map(_at, bounds), tied.ctypes.data, passes, held.ctypes.data,
             _at(K), _at(f), _at(z), _at(v), taken.ctypes.data,
-            _at(scratch), integers.ctypes.data, _at(reals), integers[nx:].ctypes.data,
+            _at(scratch), integers.ctypes.data, _at(reals), integers[nx + nu :].ctypes.data,
         )  # fmt: skip
         return Limited(-status, K, f, z, v, held, int(taken[0]))
 
-    def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
+    def forward(self, A: Array, B: Array, K: Array, f: Array, copied: Copied | None = None) -> tuple[Array, Array]:
         n, nx, nu = B.shape
         A, B, K, f = map(_whole, (A, B, K, f))
         z, v = np.empty((n + 1, nx)), np.empty((n, nu))
-        self.lib.lq_forward(n, nx, nu, _at(A), _at(B), _at(K), _at(f), _at(z), _at(v))
+        problem = _Problem(n, nx, nu, *(copied or UNKNOWN), A=_at(A), B=_at(B))
+        self.lib.lq_forward(problem, _at(K), _at(f), _at(z), _at(v))
         return z, v
 
     def adjoint(self, A: Array, B: Array, K: Array, q: Array, r: Array) -> Array:
@@ -217,7 +242,7 @@ class NumpyRecursions:
             after[k, i] = at[k, i]
         return after
 
-    def forward(self, A: Array, B: Array, K: Array, f: Array) -> tuple[Array, Array]:
+    def forward(self, A: Array, B: Array, K: Array, f: Array, copied: Copied | None = None) -> tuple[Array, Array]:
         n, nx, nu = B.shape
         z, v = np.zeros((n + 1, nx)), np.empty((n, nu))
         for k in range(n):
@@ -253,12 +278,21 @@ def _placed(box: Box, at: Array, z: Array, v: Array, pull: Array) -> Array:
     return np.select([inwards, above, below], [0, high, low], at)
 
 
-def _given(lq: Quadratic, end: Array, part: float) -> list[Any]:
+def _problem(lq: Quadratic, end: Array, part: float) -> _Problem:
     """What all backward passes take; ``end`` must live as long as the call."""
     n, nx, nu = lq.B.shape
-    weights = [e for M in (lq.Q, lq.R, lq.S) for e in (_at(M), 0 if M is None or M.ndim == 2 else M[0].size)]
-    linear, bend = (_at(end), _at(lq.q), _at(lq.r)), map(_at, lq.bend or (None,) * 3)
-    return [n, nx, nu, _at(lq.A), _at(lq.B), *weights, *linear, part, *bend]
+    weights = lq.Q, lq.R, lq.S
+    strides = (0 if M is None or M.ndim == 2 else M[0].size for M in weights)
+    bend = map(_at, lq.bend or (None,) * 3)
+    arrays = *map(_at, (lq.A, lq.B, *weights)), *strides, _at(end), _at(lq.q), _at(lq.r), *bend
+    return _Problem(n, nx, nu, *(lq.compact or UNKNOWN), part, *arrays)
+
+
+def _scratch(lib: ctypes.CDLL, lq: Quadratic) -> int:
+    """Doubles that a backward pass works with."""
+    _, nx, nu = lq.B.shape
+    size: int = lib.lq_scratch(nx, nu, *(lq.compact or UNKNOWN))
+    return size
 
 
 def _whole(array: Array) -> Array:

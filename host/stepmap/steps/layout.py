@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,21 @@ from stepmap.errors import ModelError
 from stepmap.mechanics.system import System
 
 MOMENTUM_UNITS = {"m": "kg m/s", "rad": "kg m²/s"}
+
+
+class Copied(NamedTuple):
+    """The tangent dimensions of a map of x = [q, rho, p, v] and u = [forces, rho_next] that copies rho_next.
+
+    Its next rho is rho_next, its next v (rho_next − rho)/dt, and nothing of it depends on v.
+    """
+
+    dynamic: int  # of q, and of p
+    kinematic: int  # of rho, and of v
+
+    @property
+    def without_rates(self) -> int:
+        """Those of q, rho and p."""
+        return 2 * self.dynamic + self.kinematic
 
 
 class Layout:
@@ -50,6 +66,11 @@ class Layout:
     def ndx(self) -> int:
         """Tangent dimensions."""
         return self.nx
+
+    @property
+    def copied(self) -> Copied | None:
+        """What the derivatives of all maps with this layout have in common, where anything is known of them."""
+        return None
 
     @property
     def plain(self) -> bool:

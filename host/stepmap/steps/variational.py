@@ -21,7 +21,7 @@ from stepmap.steps.balance import balanced, holding_forces
 from stepmap.steps.kernels.compiled import Kernel, choose, ready
 from stepmap.steps.kernels.equations import Equations, entries
 from stepmap.steps.kernels.implicit import call
-from stepmap.steps.layout import MOMENTUM_UNITS, MechanicalLayout, pose_entries
+from stepmap.steps.layout import MOMENTUM_UNITS, Copied, MechanicalLayout, pose_entries
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.midpoint_functions import ModelFunctions
 from stepmap.steps.rotations.equations import equations_with_balls, momentum_with_balls
@@ -55,6 +55,10 @@ class MidpointLayout(MechanicalLayout):
             },
         )
         self._step = step
+
+    @property
+    def copied(self) -> Copied | None:
+        return Copied(self.nd, self.nk) if self.nk else None
 
     def hold(self, x: ArrayLike, forces: ArrayLike | None = None) -> Array:
         return self._with_forces(np.asarray(x, dtype=float)[..., self["rho"]], forces)

@@ -4,97 +4,18 @@
  *   s.t. z_{k+1} = A_k z_k + B_k v_k
  *
  * Arrays are row-major with the time index first. */
-#include <math.h>
-#include <stddef.h>
+#include "lq_compact.h"
+
 #include <stdint.h>
-#include <string.h>
 
 #define SM_EXPORT __attribute__((visibility("default")))
 
-/* The product kernel works on blocks of ROWS x COLUMNS that stay in registers; all matrices it sees have their row
- * strides padded to BLOCK, so there are no remainders. */
-#ifdef __AVX512F__
-enum { LANES = 8, VECTORS = 2, ROWS = 8, BLOCK = 16 };
-#else
-enum { LANES = 4, VECTORS = 3, ROWS = 4, BLOCK = 12 };
-#endif
-enum { COLUMNS = LANES * VECTORS };
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
-
-static int padded(int n) { return (n + BLOCK - 1) / BLOCK * BLOCK; }
-
-/* C (m x n, stride ldc) = A^T B for A (inner x m, stride lda) and B (inner x n, stride ldb). With `symmetric` only
- * the blocks on and above the diagonal are computed. */
-static void multiply(double *c, int ldc, const double *a, int lda, const double *b, int ldb, int m, int inner, int n,
-                     int symmetric) {
-  for (int i = 0; i < m; i += ROWS) {
-    for (int j = symmetric ? i / COLUMNS * COLUMNS : 0; j < n; j += COLUMNS) {
-      lanes sum[ROWS][VECTORS] = {{{0}}};
-      for (int k = 0; k < inner; k++) {
-        const lanes *from = (const lanes *)(b + (ptrdiff_t)k * ldb + j);
-        const double *factor = a + (ptrdiff_t)k * lda + i;
-        for (int s = 0; s < ROWS; s++) {
-          for (int t = 0; t < VECTORS; t++) {
-            sum[s][t] += factor[s] * from[t];
-          }
-        }
-      }
-      for (int s = 0; s < ROWS; s++) {
-        memcpy(&c[(ptrdiff_t)(i + s) * ldc + j], sum[s], sizeof sum[s]);
-      }
-    }
+/* Doubles of scratch that a backward pass needs. */
+SM_EXPORT size_t lq_scratch(int nx, int nu, int nd, int nk) {
+  struct compact unused;
+  if (nd >= 0) {
+    return compact_layout(&unused, NULL, nx, nu, nd, nk);
   }
-}
-
-/* Cholesky of the n x n matrix in its lower triangle; -1 where it is not positive definite. */
-static int cholesky(double *a, int n) {
-  for (int j = 0; j < n; j++) {
-    double d = a[j * n + j];
-    for (int k = 0; k < j; k++) {
-      d -= a[j * n + k] * a[j * n + k];
-    }
-    if (!(d > 0.0) || !isfinite(d)) {
-      return -1;
-    }
-    d = sqrt(d);
-    a[j * n + j] = d;
-    for (int i = j + 1; i < n; i++) {
-      double sum = a[i * n + j];
-      for (int k = 0; k < j; k++) {
-        sum -= a[i * n + k] * a[j * n + k];
-      }
-      a[i * n + j] = sum / d;
-    }
-  }
-  return 0;
-}
-
-/* X := (L L^T)^-1 X for the n x m matrix X. */
-static void cholesky_solve(const double *l, double *x, int n, int m) {
-  for (int i = 0; i < n; i++) {
-    for (int k = 0; k < i; k++) {
-      for (int c = 0; c < m; c++) {
-        x[i * m + c] -= l[i * n + k] * x[k * m + c];
-      }
-    }
-    for (int c = 0; c < m; c++) {
-      x[i * m + c] /= l[i * n + i];
-    }
-  }
-  for (int i = n - 1; i >= 0; i--) {
-    for (int k = i + 1; k < n; k++) {
-      for (int c = 0; c < m; c++) {
-        x[i * m + c] -= l[k * n + i] * x[k * m + c];
-      }
-    }
-    for (int c = 0; c < m; c++) {
-      x[i * m + c] /= l[i * n + i];
-    }
-  }
-}
-
-/* Doubles of scratch that lq_backward needs. */
-SM_EXPORT size_t lq_scratch(int nx, int nu) {
   const size_t x = (size_t)padded(nx), w = (size_t)padded(nx + nu + 1), u = (size_t)padded(nu);
   return 5 * x * w /* P, Pg, AB, T, GK */ + w * w /* H */ + 5 * u * w /* G, K, L, W, F */ + u * u /* Huu */ + 4 * w;
 }
@@ -131,118 +52,31 @@ static int gather(const double *A, const double *B, int nx, int nu, int *live, i
   return rows;
 }
 
-/* Inputs that are not free in a pass: at[k * nu + i] is 0 for a free one, or one of SM_LOW ... for one that is held,
- * v = offset + z[tied[i]], the last term for those at a limit of their rate alone. `slope` (n, nu, nx + 1) receives, for
- * those that are held, the derivative of the cost by v as a function of [z 1]: their multiplier. */
-enum { AT_RATE_LOW = -2, AT_LOW = -1, FREE = 0, AT_HIGH = 1, AT_RATE_HIGH = 2 };
-struct held {
-  const int *at, *tied;
-  const double *offset;
-  double *slope;
-};
-
-static int is_rate(int at) { return at == AT_RATE_LOW || at == AT_RATE_HIGH; }
-
-/* Rows of Kf for a step with held inputs: v = -K z - f with K = -e_tied, or 0, and f = -offset where held; the free ones
- * minimize the rest. H (nu x nu) is whole, L is scratch; W receives G - H [K f], whose free rows are zero. */
-static int solve_held(const struct held *held, int k, int nx, int nu, int gs, const double *H, const double *G,
-                      double *Kf, double *L, double *free_rows, double *W) {
-  const int *at = held->at + (ptrdiff_t)k * nu;
-  int count = 0;
-  memset(Kf, 0, sizeof(double) * (size_t)nu * (size_t)gs);
-  for (int i = 0; i < nu; i++) {
-    if (at[i] != FREE) {
-      Kf[i * gs + nx] = -held->offset[(ptrdiff_t)k * nu + i];
-      if (is_rate(at[i])) {
-        Kf[i * gs + held->tied[i]] = -1.0;
-      }
-    }
-  }
-  for (int i = 0; i < nu; i++) {
-    memcpy(W + i * gs, G + i * gs, sizeof(double) * (size_t)gs);
-    for (int l = 0; l < nu; l++) {
-      if (at[l] != FREE) {
-        W[i * gs + nx] -= H[i * nu + l] * Kf[l * gs + nx];
-        if (is_rate(at[l])) {
-          W[i * gs + held->tied[l]] += H[i * nu + l];
-        }
-      }
-    }
-    if (at[i] == FREE) {
-      memcpy(free_rows + count++ * gs, W + i * gs, sizeof(double) * (size_t)gs);
-    }
-  }
-  for (int i = 0, a = 0; i < nu; i++) {
-    if (at[i] == FREE) {
-      for (int j = 0, b = 0; j <= i; j++) {
-        if (at[j] == FREE) {
-          L[a * count + b++] = H[i * nu + j];
-        }
-      }
-      a++;
-    }
-  }
-  if (cholesky(L, count)) {
-    return -1;
-  }
-  cholesky_solve(L, free_rows, count, gs);
-  for (int i = 0, a = 0; i < nu; i++) {
-    if (at[i] == FREE) {
-      memcpy(Kf + i * gs, free_rows + a++ * gs, sizeof(double) * (size_t)gs);
-    }
-  }
-  for (int i = 0; i < nu; i++) {
-    if (at[i] != FREE) {
-      for (int l = 0; l < nu; l++) {
-        if (at[l] == FREE) {
-          for (int j = 0; j <= nx; j++) {
-            W[i * gs + j] -= H[i * nu + l] * Kf[l * gs + j];
-          }
-        }
-      }
-      memcpy(held->slope + ((ptrdiff_t)k * nu + i) * (nx + 1), W + i * gs, sizeof(double) * (size_t)(nx + 1));
-    }
-  }
-  return 0;
-}
-
-static int any_held(const struct held *held, int k, int nu) {
-  for (int i = 0; held && i < nu; i++) {
-    if (held->at[(ptrdiff_t)k * nu + i] != FREE) {
-      return 1;
-    }
-  }
-  return 0;
-}
-
-/* Backward pass: gains K (n, nu, nx) and feed-forward f (n, nu) with v = -K z - f, and the curvature P at the start.
- *
- * To Q, S and R are added `part` times xx (n, nx, nx), xu (n, nx, nu), uu (n, nu, nu), which may be NULL. S, q, r may
- * be NULL (zero). Qs, Rs, Ss are the strides in time of Q, R and S: 0 where one matrix holds for all steps. Q's last
- * matrix is `terminal`, q has n+1 rows; `held` may be NULL; `live` is scratch of nx integers. Returns 0, or -(k+1) where
- * the problem at step k is not positive definite in its free inputs. */
-static int backward(int n, int nx, int nu, const double *A, const double *B, const double *Q, ptrdiff_t Qs,
-                    const double *R, ptrdiff_t Rs, const double *S, ptrdiff_t Ss, const double *terminal,
-                    const double *q, const double *r, double part, const double *xx, const double *xu, const double *uu,
-                    const struct held *held, double *K, double *f, double *P0, double *scratch, int *live) {
+/* The backward pass of lq_compact.h for any map, and weights that couple any states; rows and columns of zeros are
+ * looked for. `live` is scratch of nx + nu integers. */
+static int backward(const struct quadratic *m, const struct held *held, const struct gains *out, double *scratch,
+                    int *live) {
+  const int n = m->n, nx = m->nx, nu = m->nu;
+  const double *q = m->q, *r = m->r;
+  const double part = m->part;
   const int xs = padded(nx), wide = padded(nx + nu + 1), us = padded(nu);
   double *P = scratch, *Pg = P + xs * wide, *AB = Pg + xs * wide, *T = AB + xs * wide, *GK = T + xs * wide;
   double *H = GK + xs * wide, *G = H + wide * wide, *Kf = G + us * wide, *L = Kf + us * wide;
   double *h = L + us * wide, *p = h + wide, *W = p + wide, *F = W + us * wide, *Huu = F + us * wide;
   const int gs = padded(nx + 1); /* stride of [G g] and [K f] */
-  memset(scratch, 0, sizeof(double) * lq_scratch(nx, nu));
+  memset(scratch, 0, sizeof(double) * lq_scratch(nx, nu, m->nd, m->nk));
   for (int i = 0; i < nx; i++) {
-    memcpy(P + i * xs, terminal + i * nx, sizeof(double) * (size_t)nx);
+    memcpy(P + i * xs, m->terminal + i * nx, sizeof(double) * (size_t)nx);
     p[i] = q ? q[(ptrdiff_t)n * nx + i] : 0.0;
   }
   for (int k = n - 1; k >= 0; k--) {
-    const double *Qk = Q + k * Qs, *Rk = R + k * Rs, *Sk = S ? S + k * Ss : NULL;
-    const double *xxk = xx ? xx + (ptrdiff_t)k * nx * nx : NULL;
-    const double *xuk = xu ? xu + (ptrdiff_t)k * nx * nu : NULL;
-    const double *uuk = uu ? uu + (ptrdiff_t)k * nu * nu : NULL;
+    const double *Qk = m->Q + k * m->Qs, *Rk = m->R + k * m->Rs, *Sk = m->S ? m->S + k * m->Ss : NULL;
+    const double *xxk = m->xx ? m->xx + (ptrdiff_t)k * nx * nx : NULL;
+    const double *xuk = m->xu ? m->xu + (ptrdiff_t)k * nx * nu : NULL;
+    const double *uuk = m->uu ? m->uu + (ptrdiff_t)k * nu * nu : NULL;
     const double *qk = q ? q + (ptrdiff_t)k * nx : NULL, *rk = r ? r + (ptrdiff_t)k * nu : NULL;
     int na;
-    const int rows = gather(A + (ptrdiff_t)k * nx * nx, B + (ptrdiff_t)k * nx * nu, nx, nu, live, &na, AB);
+    const int rows = gather(m->A + (ptrdiff_t)k * nx * nx, m->B + (ptrdiff_t)k * nx * nu, nx, nu, live, &na, AB);
     const int w = na + nu, ws = padded(w);
     memset(h, 0, sizeof(double) * (size_t)wide);
     for (int i = 0; i < rows; i++) {
@@ -274,8 +108,13 @@ static int backward(int n, int nx, int nu, const double *A, const double *B, con
           Huu[i * nu + j] = Huu[j * nu + i] = L[i * nu + j];
         }
       }
-      if (solve_held(held, k, nx, nu, gs, Huu, G, Kf, L, F, W)) {
+      if (solve_held(held, held->tied, k, nx, nu, gs, Huu, G, Kf, L, F, W)) {
         return -(k + 1);
+      }
+      for (int i = 0; i < nu; i++) {
+        if (held->at[(ptrdiff_t)k * nu + i] != FREE) {
+          memcpy(held->slope + ((ptrdiff_t)k * nu + i) * (nx + 1), W + i * gs, sizeof(double) * (size_t)(nx + 1));
+        }
       }
     } else {
       if (cholesky(L, nu)) {
@@ -308,48 +147,45 @@ static int backward(int n, int nx, int nu, const double *A, const double *B, con
       p[i] = (qk ? qk[i] : 0.0) + (i < na ? h[i] : 0.0) - GK[i * gs + nx];
     }
     for (int i = 0; i < nu; i++) {
-      memcpy(K + ((ptrdiff_t)k * nu + i) * nx, Kf + i * gs, sizeof(double) * (size_t)nx);
-      f[(ptrdiff_t)k * nu + i] = Kf[i * gs + nx];
+      memcpy(out->K + ((ptrdiff_t)k * nu + i) * nx, Kf + i * gs, sizeof(double) * (size_t)nx);
+      out->f[(ptrdiff_t)k * nu + i] = Kf[i * gs + nx];
     }
   }
-  for (int i = 0; i < nx && P0; i++) {
-    memcpy(P0 + i * nx, P + i * xs, sizeof(double) * (size_t)nx);
+  for (int i = 0; i < nx && out->P0; i++) {
+    memcpy(out->P0 + i * nx, P + i * xs, sizeof(double) * (size_t)nx);
   }
   return 0;
 }
 
-SM_EXPORT int lq_backward(int n, int nx, int nu, const double *A, const double *B, const double *Q, ptrdiff_t Qs,
-                          const double *R, ptrdiff_t Rs, const double *S, ptrdiff_t Ss, const double *terminal,
-                          const double *q, const double *r, double part, const double *xx, const double *xu,
-                          const double *uu, double *K, double *f, double *P0, double *scratch, int *live) {
-  return backward(n, nx, nu, A, B, Q, Qs, R, Rs, S, Ss, terminal, q, r, part, xx, xu, uu, NULL, K, f, P0, scratch,
-                  live);
+static int any_backward(const struct quadratic *m, const struct held *held, const struct gains *out, double *scratch,
+                        int *live) {
+  return m->nd >= 0 ? compact_backward(m, held, out, scratch, live) : backward(m, held, out, scratch, live);
+}
+
+SM_EXPORT int lq_backward(const struct quadratic *problem, double *K, double *f, double *P0, double *scratch,
+                          int *live) {
+  const struct gains out = {K, f, P0};
+  return any_backward(problem, NULL, &out, scratch, live);
 }
 
 /* z_{k+1} = A z + B v, v = -K z - f from z_0 = 0. */
-SM_EXPORT void lq_forward(int n, int nx, int nu, const double *A, const double *B, const double *K, const double *f,
-                          double *z, double *v) {
+SM_EXPORT void lq_forward(const struct quadratic *problem, const double *K, const double *f, double *z, double *v) {
+  const int nx = problem->nx, nu = problem->nu, nd = problem->nd, nk = problem->nk;
+  const int copied = nd >= 0, used = copied ? 2 * nd + nk : nx; /* columns of A and K that are not zero */
   memset(z, 0, sizeof(double) * (size_t)nx);
-  for (int k = 0; k < n; k++) {
-    const double *Ak = A + (ptrdiff_t)k * nx * nx, *Bk = B + (ptrdiff_t)k * nx * nu;
+  for (int k = 0; k < problem->n; k++) {
+    const double *Ak = problem->A + (ptrdiff_t)k * nx * nx, *Bk = problem->B + (ptrdiff_t)k * nx * nu;
     const double *zk = z + (ptrdiff_t)k * nx;
     double *vk = v + (ptrdiff_t)k * nu, *next = z + (ptrdiff_t)(k + 1) * nx;
     for (int i = 0; i < nu; i++) {
-      double sum = -f[(ptrdiff_t)k * nu + i];
-      for (int j = 0; j < nx; j++) {
-        sum -= K[((ptrdiff_t)k * nu + i) * nx + j] * zk[j];
-      }
-      vk[i] = sum;
+      vk[i] = -f[(ptrdiff_t)k * nu + i] - dot(K + ((ptrdiff_t)k * nu + i) * nx, zk, used);
     }
-    for (int i = 0; i < nx; i++) {
-      double sum = 0.0;
-      for (int j = 0; j < nx; j++) {
-        sum += Ak[i * nx + j] * zk[j];
-      }
-      for (int j = 0; j < nu; j++) {
-        sum += Bk[i * nu + j] * vk[j];
-      }
-      next[i] = sum;
+    for (int i = 0; i < used; i++) {
+      next[i] = copied && i >= nd && i < nd + nk ? vk[nu - nk + i - nd]
+                                                 : dot(Ak + i * nx, zk, used) + dot(Bk + i * nu, vk, nu);
+    }
+    for (int j = 0; j < nx - used; j++) {
+      next[used + j] = Bk[(used + j) * nu + nu - nk + j] * (vk[nu - nk + j] - zk[nd + j]);
     }
   }
 }
@@ -466,25 +302,23 @@ static void bound(const struct box *box, const int *at, int count, double *offse
  * `at` is the set to begin with and receives that of the last pass; K, f, z and v are that pass's. reals is scratch of
  * n nu (nx + 3) doubles, integers of n nu. *taken is the number of passes, negative where the set had not settled after
  * `passes` of them. Returns 0, or -(k+1) where the problem at step k is not positive definite in its free inputs. */
-SM_EXPORT int lq_limited(int n, int nx, int nu, const double *A, const double *B, const double *Q, ptrdiff_t Qs,
-                         const double *R, ptrdiff_t Rs, const double *S, ptrdiff_t Ss, const double *terminal,
-                         const double *q, const double *r, double part, const double *xx, const double *xu,
-                         const double *uu, const double *low, const double *high, const double *rate_low,
+SM_EXPORT int lq_limited(const struct quadratic *problem, const double *low, const double *high, const double *rate_low,
                          const double *rate_high, const double *slack, const int *tied, int passes, int *at, double *K,
                          double *f, double *z, double *v, int *taken, double *scratch, int *live, double *reals,
                          int *integers) {
+  const int n = problem->n, nx = problem->nx, nu = problem->nu;
+  const struct gains out = {K, f, NULL};
   const struct box box = {low, high, rate_low, rate_high, slack, tied};
   double *offset = reals, *push = offset + (ptrdiff_t)n * nu, *slope = push + (ptrdiff_t)n * nu;
   const struct held held = {at, tied, offset, slope};
   uint32_t state = 1;
   for (int pass = 1;; pass++) {
     bound(&box, at, n * nu, offset);
-    const int status = backward(n, nx, nu, A, B, Q, Qs, R, Rs, S, Ss, terminal, q, r, part, xx, xu, uu, &held, K, f,
-                                NULL, scratch, live);
+    const int status = any_backward(problem, &held, &out, scratch, live);
     if (status) {
       return status;
     }
-    lq_forward(n, nx, nu, A, B, K, f, z, v);
+    lq_forward(problem, K, f, z, v);
     const int changed = replace(&box, &held, n, nx, nu, z, v, push, pass, &state, integers);
     if (!changed || pass >= passes) {
       *taken = changed ? -pass : pass;
