@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits
+.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-versions flood soak lock clean bench-gaits wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench-swingups: setup ## swing up six mechanisms from 20 starts each within thei
 
 bench-versions: setup ## the core and the optimizer beside another checkout: make bench-versions OTHER=folder
 	$(BIN)/python tests/bench/versions.py $(OTHER)
+
+wheel: setup ## build sdist and wheel, install the wheel into a fresh environment nobody can write to, and walk the chain from there
+	$(BIN)/python -m tools.try_wheel
 
 flood: setup ## a minute of keyless bytes at full line rate for each attack, on emulated boards that run
 	$(BIN)/python tests/bench/flood.py

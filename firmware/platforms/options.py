@@ -3,6 +3,7 @@
 STEPMAP_GENERATED  folder with the code of a job; default firmware/generated/suspended_mass
 STEPMAP_KEY        key file of the board (stepmap key); without one the board takes no command
 STEPMAP_SYSTEM     MAVLink system id, 1 to 254; default 1
+STEPMAP_DIALECT    folder for the C headers of the dialect; default build/dialect
 STEPMAP_APP        "echo" builds a program that tries the port alone
 """
 
@@ -59,7 +60,7 @@ def key_header(folder):
 
 
 generated = Path(os.environ.get("STEPMAP_GENERATED", "firmware/generated/suspended_mass")).resolve()
-dialect = Path("build", "dialect")
+dialect = Path(os.environ.get("STEPMAP_DIALECT", "build/dialect")).resolve()
 by_cmake = env["PIOPLATFORM"] == "espressif32"  # firmware/CMakeLists.txt has its sources
 if "+<core/>" in sources or (by_cmake and generated.is_dir()):
     if not (generated / "controller.h").is_file():

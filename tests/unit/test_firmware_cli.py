@@ -29,7 +29,7 @@ from stepmap_hil.boards import SerialBoard
 from stepmap_hil.commands.monitor.expected import innovation_sigma
 from stepmap_hil.commands.monitor.history import sparkline
 from stepmap_hil.commands.monitor.view import Monitor
-from stepmap_hil.firmware import build as building
+from stepmap_hil.firmware import sources as firmware_sources
 from stepmap_hil.firmware.flash import find_port
 from stepmap_hil.firmware.image import made_for, require_image
 from stepmap_hil.wire import dialect
@@ -184,13 +184,13 @@ def test_what_does_not_fit_is_said_in_words(other_job: Path, tmp_path: Path, mon
     assert "the job does not fit" in result.output
 
 
-def test_an_installed_package_says_that_it_has_no_sources(
+def test_a_package_that_is_not_whole_says_that_it_has_no_sources(
     other_job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(building, "__file__", str(tmp_path / "lib" / "python" / "stepmap_hil" / "build.py"))
+    monkeypatch.setattr(firmware_sources, "CHECKOUT", tmp_path)
     result = run("build", other_job, "--board", "native")
     assert result.exit_code == 2
-    assert "Run this in a checkout" in result.output
+    assert "the firmware's sources are neither at" in result.output
 
 
 def test_without_platformio_there_is_a_remedy(other_job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,12 @@
 """The stage ``build-<board>``: the firmware of a job for one board, built by PlatformIO.
 
-The sources are those of the checkout this package lies in. Without PlatformIO's registry they are built by the
-stand-ins of firmware/platforms, which connect to nothing.
+Without PlatformIO's registry the sources are built by the stand-ins of firmware/platforms, which connect to nothing.
+What is made on the way lies in the job's build folder, or in the user's cache where all jobs share it.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -23,21 +24,22 @@ from typing import Any
 import stepmap
 from stepmap.errors import ModelError, ToolchainError
 from stepmap.files import write_private
+from stepmap.graph import cache
 from stepmap.jobs import Job, Stage
 from stepmap.jobs.stage import digest, digest_data, versions
 from stepmap.owned import require_folder
 from stepmap_codegen import boards
 from stepmap_codegen.boards import BoardSpec, Runs
+from stepmap_codegen.emit.wire_limits import source as dialect_file
 from stepmap_codegen.precision import pinned
 from stepmap_codegen.toolchain import TARGETS, tools
 from stepmap_hil.firmware import environment
 from stepmap_hil.firmware import memory as budget
 from stepmap_hil.firmware.memory import Budget
 from stepmap_hil.firmware.process_group import SilenceError, guarded, lines
+from stepmap_hil.firmware.sources import mark, project, sources
 from stepmap_hil.wire.key import Key
 
-PARTS = ("platformio.ini", "firmware", "tools/mavgen.py")  # what a firmware is built from
-LEFT_OUT = ("generated", "test", "echo.c", "__pycache__")
 TOLD = 200  # lines of a failed build that are shown
 SILENCE = 600.0  # s without a word after which PlatformIO will not go on; a file takes a second on a quiet machine
 USED = re.compile(r"^(RAM|Flash):.*used (\d+) bytes", re.MULTILINE)
@@ -45,20 +47,6 @@ WORKING = re.compile(r"^(Compiling|Archiving|Linking|Building|Uploading) (\S+)")
 
 Progress = Callable[[str], None]
 """Called with what is being done now."""
-
-
-def checkout() -> Path:
-    """The folder with platformio.ini and the firmware's sources."""
-    places = (Path(__file__).resolve().parents[3], Path.cwd())
-    for place in places:
-        if all((place / part).exists() for part in ("platformio.ini", "firmware/main.c", "firmware/platforms/pio")):
-            if place != places[0]:  # that one holds this very module
-                require_folder(place, "the checkout", "use one of your own.", group=True)
-            return place
-    raise ModelError(
-        f"the firmware's sources are neither at {places[0]} nor in this folder: an installed stepmap has none. "
-        "Run this in a checkout of the repository."
-    )
 
 
 @dataclass(frozen=True)
@@ -124,18 +112,9 @@ def stage(job: Job, generated: Stage, choices: Choices, key: Key | None, out: Pa
         "flags": os.environ.get("PLATFORMIO_BUILD_FLAGS", ""),
     }
     require_folder(out, "the build folder", "give another with --build.", group=True)
-    inputs = {"generate": generated.digest, "sources": _sources(checkout()), **made}
+    inputs = {"generate": generated.digest, "sources": mark(), **made}
     used = {"stepmap": stepmap.__version__, "compiler": _compiler(choices), **versions("pymavlink")}
     return Stage(f"build-{choices.board}", job.name, out, inputs, used)
-
-
-def _sources(root: Path) -> str:
-    """Digest of all that the firmware is built from, but for the code of a job."""
-    files: list[Path] = []
-    for part in PARTS:
-        files += [root / part] if (root / part).is_file() else sorted((root / part).rglob("*"))
-    wanted = [f for f in files if f.is_file() and not set(f.relative_to(root).parts) & set(LEFT_OUT)]
-    return digest("".join(f"{f.relative_to(root).as_posix()} {digest(f.read_bytes())}\n" for f in wanted))
 
 
 def _compiler(choices: Choices) -> str:
@@ -212,11 +191,11 @@ def pio(
     made: Stage, generated: Path, choices: Choices, arguments: tuple[str, ...], progress: Progress | None = None
 ) -> str:
     """What PlatformIO printed while it did something with the firmware of a stage."""
-    root = checkout()
+    root = project()
     if importlib.util.find_spec("platformio") is None and shutil.which("pio") is None:
         raise ToolchainError("PlatformIO is not installed", command="pio", log="", remedy=PLATFORMIO)
-    program = "pio" if choices.registry else str(root / "firmware" / "platforms" / "pio")
-    command = [program, *arguments, "--project-dir", str(root)]
+    program = ["pio"] if choices.registry else ["sh", str(root / "firmware" / "platforms" / "pio")]
+    command = [*program, *arguments, "--project-dir", str(root)]
     with made.alone(), _scratch(made) as scratch:  # objects of two processes at once would be neither's
         command += environment.project_conf(choices.spec, root, workshop(made).with_suffix(".ini"))
         variables = _environment(made, generated, choices) | {"TMPDIR": str(scratch)}
@@ -231,7 +210,7 @@ def pio(
     return output
 
 
-PLATFORMIO = "pip install 'platformio==6.2.*' scons==4.11.1"
+PLATFORMIO = "pip install 'stepmap[firmware]', which is platformio==6.2.* and scons==4.11.1"
 REMEDY = "correct what the log names; docs/boards.md tells what has to be installed"
 REMEDIES = {
     "overflowed by": 'the job does not fit: generate tables (form = "rows" in [codegen]), shorten the trajectory, or '
@@ -251,6 +230,9 @@ def _environment(made: Stage, generated: Path, choices: Choices) -> dict[str, st
     more = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "PLATFORMIO_BUILD_DIR": str(place),
+        "PLATFORMIO_WORKSPACE_DIR": str(place / "workspace"),
+        "PLATFORMIO_CORE_DIR": os.environ.get("PLATFORMIO_CORE_DIR", str(cache.folder() / "platformio")),
+        "STEPMAP_DIALECT": str(_dialect()),
         "STEPMAP_GENERATED": str(generated.resolve()),
         "STEPMAP_SYSTEM": str(choices.system),
         "STEPMAP_KEY": "" if choices.key is None else str(choices.key.resolve()),
@@ -259,6 +241,13 @@ def _environment(made: Stage, generated: Path, choices: Choices) -> dict[str, st
     if choices.spec.bare_chip is not None:
         more["PLATFORMIO_BUILD_FLAGS"] = f"{flags} {budget.CALLGRAPH}".strip()
     return os.environ | more
+
+
+def _dialect() -> Path:
+    """Where mavgen leaves the dialect's C headers: a folder of the cache per dialect, that all jobs share."""
+    made = [dialect_file(), sources() / "tools" / "mavgen.py"]
+    words = digest("".join(digest(path.read_bytes()) for path in made) + importlib.metadata.version("pymavlink"))
+    return cache.folder() / f"dialect-{words[:16]}"
 
 
 def _run(command: list[str], root: Path, environment: Mapping[str, str], progress: Progress) -> tuple[int, str]:

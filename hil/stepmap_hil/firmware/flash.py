@@ -20,9 +20,10 @@ from stepmap.jobs import Stage
 from stepmap_codegen import boards
 from stepmap_codegen.boards import Runs
 from stepmap_hil.boards.stm32_bootloader import Bootloader
-from stepmap_hil.firmware.build import REMEDIES, Choices, Firmware, Progress, checkout, pio, workshop
+from stepmap_hil.firmware.build import REMEDIES, Choices, Firmware, Progress, pio, workshop
 from stepmap_hil.firmware.image import require_image
 from stepmap_hil.firmware.process_group import guarded
+from stepmap_hil.firmware.sources import sources
 from stepmap_hil.wire.ports import require_port
 
 BY_HAND = "set BOOT0 high, press reset, and see that no other program uses the port"
@@ -125,7 +126,7 @@ def flash_emulated(board: str, image: Path, folder: Path, progress: Part | None 
 def _command(board: str, image: Path, port: str) -> list[str]:
     """upload_command of platformio.ini."""
     ini = ConfigParser(interpolation=None)
-    ini.read(checkout() / "platformio.ini")
+    ini.read(sources() / "platformio.ini")
     section = ini[boards.find(board).environment["extends"]]
     values = {
         "$UPLOAD_SPEED": section["upload_speed"],

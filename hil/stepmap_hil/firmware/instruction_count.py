@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stepmap_codegen import Controller, boards
 from stepmap_codegen.toolchain import build, run
-from stepmap_hil.firmware.build import checkout
+from stepmap_hil.firmware.sources import sources
 
 
 def instructions(controller: Controller, board: str, folder: Path, *, landing: bool = False) -> int | None:
@@ -21,14 +21,14 @@ def instructions(controller: Controller, board: str, folder: Path, *, landing: b
     for name, content in controller.files().items():
         (folder / name).write_bytes(content)
     (folder / "count.c").write_text(f"#define LANDING {int(landing)}\n{COUNT}", encoding="utf-8")
-    core = checkout() / "firmware" / "core"
-    sources = [
+    core = sources() / "firmware" / "core"
+    code = [
         folder / "count.c",
         folder / "controller.c",
         folder / "schedule.c",
         *(core / f"sm_{n}.c" for n in ("fixed", "rows", "schedule")),
     ]
-    made = build(chip, sources, [core, folder], folder / "objects", options=("-Os",))
+    made = build(chip, code, [core, folder], folder / "objects", options=("-Os",))
     return int.from_bytes(run(made), "little")
 
 

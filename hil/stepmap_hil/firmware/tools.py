@@ -9,7 +9,8 @@ from stepmap.errors import ToolchainError
 from stepmap_codegen import boards
 from stepmap_codegen.boards import NATIVE, Runs
 from stepmap_codegen.toolchain import Target
-from stepmap_hil.firmware.build import PLATFORMIO, checkout
+from stepmap_hil.firmware.build import PLATFORMIO
+from stepmap_hil.firmware.sources import sources
 
 
 def require_tools(board: str, *, runs: bool = False, registry: bool = False) -> list[str]:
@@ -18,7 +19,7 @@ def require_tools(board: str, *, runs: bool = False, registry: bool = False) -> 
     ``runs``: for more than to build, in QEMU where the board is a chip. With ``registry`` PlatformIO has its own
     compilers.
     """
-    checkout()
+    sources()
     if importlib.util.find_spec("platformio") is None and shutil.which("pio") is None:
         raise ToolchainError("PlatformIO is not installed", command="pio", log="", remedy=PLATFORMIO)
     found, spec = ["PlatformIO"], boards.find(board)

@@ -15,7 +15,7 @@ from stepmap.figures import Progress, Published
 from stepmap.plots.style import styled
 from stepmap.units import size
 from stepmap_codegen import Controller
-from stepmap_hil.firmware.build import checkout
+from stepmap_hil.firmware.sources import sources
 from stepmap_hil.report import plots as figures
 from stepmap_hil.report.series import Series, common, rms, roughness, series
 from stepmap_hil.report.summary import command_unit
@@ -120,7 +120,7 @@ def _recorded(progress: Progress, recording: Path | None) -> RecordedRun:
         "-m",
         "stepmap.cli",
         "bench",
-        str(checkout() / JOB),
+        str(sources() / JOB),
         "--build",
         str(BUILD),
         "--runs",

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from stepmap.errors import JobError
+from stepmap.extras import require
 from stepmap.mocap.dialect import canonical
 from stepmap.mocap.recording import Recording
 
@@ -20,8 +21,10 @@ def read_bvh(file: str, content: bytes, up: str = "") -> Recording:
 
     Raises JobError with the file's name, and the line where there is one.
     """
-    text = canonical(file, content)
+    require("mocap", f"{file}, a recording of motion capture,", "pybvh")
     import pybvh  # no other command needs it
+
+    text = canonical(file, content)
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what it guesses; ``up`` and markers can be given

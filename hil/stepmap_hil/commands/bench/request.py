@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stepmap import jobs
 from stepmap.errors import ModelError
+from stepmap.extras import require
 from stepmap.jobs import Job
 from stepmap.jobs import optimize as optimum
 from stepmap_codegen import boards
@@ -70,6 +71,8 @@ class Task:
 def read(request: Request) -> Task:
     """The task of a request; raises what can be known before anything is made."""
     runs.require_writable(request.build, "--build")
+    if request.live:
+        require("live", "--live", "viser")
     job = jobs.for_board(jobs.load(request.file))
     settings = settings_in(job.root)
     own = measures_itself(job.root.table("board"))

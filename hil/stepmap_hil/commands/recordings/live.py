@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stepmap.cli.output import console, working
+from stepmap.extras import require
 from stepmap_hil.commands.options import RunArgument, SystemFileOption
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.recording import blaming, read_run
@@ -20,6 +21,7 @@ def live(
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:
     """Show a recording in a browser: it plays once, then a slider moves through its ticks. Ctrl-C ends it."""
+    require("live", "the live page", "viser")
     with working("reading the recording"):
         file = runs.find(run, build)
         recorded = read_run(file, system_file)
