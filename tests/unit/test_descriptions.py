@@ -242,6 +242,7 @@ WRONG = [
         ),
         r":4: links [ab], [ab] form a circle",
     ),
+    ('<?xml version="0.0"?>' + ROBOT.format(LINK, JOINT.format("gearbox", "")), r":4: joint .j.: type .gearbox."),
     (BOMB + ROBOT.format(LINK, JOINT.format("revolute", "")), r"has a document type or entities"),
     (OUTSIDE + ROBOT.format(LINK, JOINT.format("revolute", "")), r"has a document type or entities"),
     ('<robot name="r">\n<link name="a">\n</robot>', r"robot\.urdf:3: is not valid XML"),

@@ -198,7 +198,7 @@ def test_without_platformio_there_is_a_remedy(other_job: Path, tmp_path: Path, m
     monkeypatch.setattr("shutil.which", lambda name: None)
     result = run("build", other_job, "--board", "native", "--build", tmp_path / "out")
     assert result.exit_code == 1
-    assert "pip install 'platformio" in result.output
+    assert "pip install 'stepmap[firmware]'" in result.output
 
 
 # flash

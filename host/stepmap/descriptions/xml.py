@@ -7,6 +7,7 @@ gigabytes by entities within entities; no description needs one.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from stepmap.errors import ModelError
 from stepmap.files import open_file
 
 LARGEST = 32 * 1024 * 1024  # bytes; the largest of some 300 descriptions has 1.3 MB
+UNVERSIONED = re.compile(rb"""\A(\s*<\?xml\s+version=["'])0\.0""")  # as many files of Bullet begin
 MOST = 20_000  # links and joints
 
 
@@ -30,7 +32,7 @@ def read(path: Path) -> bytes:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     if len(content) > LARGEST:
         raise ModelError(f"{path}: has more than {LARGEST // 2**20} MiB, which no description needs")
-    return content
+    return UNVERSIONED.sub(rb"\g<1>1.0", content)
 
 
 def parse(content: bytes, file: str, root: str) -> Any:

@@ -1,0 +1,1 @@
+"""Commands about files that come with stepmap."""
