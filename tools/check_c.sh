@@ -25,14 +25,15 @@ for file in "${files[@]}"; do
     status=1
   fi
   for sample in "${samples[@]}"; do
-    stamp=$stamps/$({ echo "$tools"; gcc -MM -I "$sample" "$file" | sed 's/^[^:]*://; s/\\$//' | xargs sha256sum; } | sha256sum | cut -c -64)
+    places=(-I "$sample" -I host/stepmap/graph/runtime) # a model.h includes what its functions compute with
+    stamp=$stamps/$({ echo "$tools"; gcc -MM "${places[@]}" "$file" | sed 's/^[^:]*://; s/\\$//' | xargs sha256sum; } | sha256sum | cut -c -64)
     [[ -e $stamp ]] && continue
     good=0
     # Optimized, since that is when gcc sees values that are never set and indices out of bounds.
-    gcc -std=c11 -O2 -Wall -Wextra -Wconversion -Wshadow -Werror -I "$sample" -c "$file" -o /dev/null || good=1
+    gcc -std=c11 -O2 -Wall -Wextra -Wconversion -Wshadow -Werror "${places[@]}" -c "$file" -o /dev/null || good=1
     # A model's sizes are constants, so conditions on them are always known.
     cppcheck --quiet --std=c11 --enable=warning,style,performance,portability --inline-suppr --error-exitcode=1 \
-      --suppress=missingIncludeSystem --suppress=knownConditionTrueFalse -I "$sample" "$file" || good=1
+      --suppress=missingIncludeSystem --suppress=toomanyconfigs --suppress=knownConditionTrueFalse "${places[@]}" "$file" || good=1
     if ((good == 0)); then touch "$stamp"; else status=1; fi
   done
 done

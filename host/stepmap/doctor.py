@@ -143,7 +143,7 @@ def _probe(command: list[str], folder: Path) -> str:
     with tempfile.TemporaryDirectory(dir=folder, prefix="probe-") as name:
         source, built = Path(name) / "probe.c", Path(name) / "probe.so"
         source.write_text(PROBE, encoding="utf-8")
-        line = [*command, *compiler.COMMON, "-shared", str(source), "-o", str(built), "-lm"]
+        line = [*command, *compiler.COMMON, compiler.machine(), "-shared", str(source), "-o", str(built), "-lm"]
         try:
             done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False, timeout=60)
         except (OSError, subprocess.TimeoutExpired) as error:

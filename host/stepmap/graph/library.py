@@ -104,9 +104,9 @@ def write_sources(recipe: Recipe, order: Order) -> dict[str, str]:
         scratch = max(scratch, code.scratch)
     defines = {**recipe.defines, "SM_SCRATCH": scratch, **order.defines}
     header = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-    files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + header + "".join(heads) + "#endif\n"}
+    files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + '#include "real.h"\n' + header + "".join(heads) + "#endif\n"}
     for i, text in enumerate(_units(chunks)):
-        files[f"generated_{i}.c"] = "#include <math.h>\n" + text
+        files[f"generated_{i}.c"] = '#include "real.h"\n' + text
     return files
 
 

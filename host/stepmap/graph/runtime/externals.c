@@ -6,6 +6,7 @@
  * and the generated functions sm_residual, sm_slopes, sm_value, sm_gradient and sm_bends, as far as they have outputs.
  * These never store structural zeros, so outputs are cleared here. */
 #include "model.h"
+#include "trig.h"
 
 #include <string.h>
 

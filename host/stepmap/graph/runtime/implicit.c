@@ -9,6 +9,7 @@
  * Derivatives are in the tangent space; w = (dx, u, dt). */
 #include "linalg.h"
 #include "model.h"
+#include "trig.h"
 
 #include <stddef.h>
 

@@ -5,10 +5,8 @@
 #ifndef SM_LINALG_H
 #define SM_LINALG_H
 
-#include <math.h>
-#include <string.h>
+#include "real.h"
 
-#define SM_INLINE static inline __attribute__((always_inline))
 #define SM_PAD 8 /* columns of wide matrices are padded to this, so that blocks have no remainder */
 #define SM_PADDED(n) (((n) + SM_PAD - 1) / SM_PAD * SM_PAD)
 

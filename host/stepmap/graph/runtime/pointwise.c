@@ -6,6 +6,7 @@
  * and the generated functions sm_values, sm_slopes and, with SM_CURVATURE, sm_bends. These never store structural
  * zeros: the caller has cleared the outputs. */
 #include "model.h"
+#include "trig.h"
 
 #include <stddef.h>
 

@@ -22,6 +22,7 @@
 
 #include "linalg.h"
 #include "model.h"
+#include "trig.h"
 #ifdef SM_BALLS
 #include "ball.h"
 #endif

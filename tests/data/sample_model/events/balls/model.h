@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define ND 9
 #define NK 1
 #define NU 3
@@ -18,38 +19,38 @@
 #define PHI_ABOVE {60060.0, 77000.0, 23772.0, 1024.0}
 #define PHI_BELOW {15015.0, 24255.0, 11025.0, 1225.0}
 #define SM_SCRATCH 99
-void sm_first_0(const double *const *in, double *const *out, double *w);
-static void sm_first(const double *const *in, double *const *out, double *w) {
+void sm_first_0(const real *const *in, real *const *out, real *w);
+static void sm_first(const real *const *in, real *const *out, real *w) {
   sm_first_0(in, out, w);
 }
-void sm_second_0(const double *const *in, double *const *out, double *w);
-void sm_second_1(const double *const *in, double *const *out, double *w);
-void sm_second_2(const double *const *in, double *const *out, double *w);
-void sm_second_3(const double *const *in, double *const *out, double *w);
-static void sm_second(const double *const *in, double *const *out, double *w) {
+void sm_second_0(const real *const *in, real *const *out, real *w);
+void sm_second_1(const real *const *in, real *const *out, real *w);
+void sm_second_2(const real *const *in, real *const *out, real *w);
+void sm_second_3(const real *const *in, real *const *out, real *w);
+static void sm_second(const real *const *in, real *const *out, real *w) {
   sm_second_0(in, out, w);
   sm_second_1(in, out, w);
   sm_second_2(in, out, w);
   sm_second_3(in, out, w);
 }
-void sm_con_0(const double *const *in, double *const *out, double *w);
-static void sm_con(const double *const *in, double *const *out, double *w) {
+void sm_con_0(const real *const *in, real *const *out, real *w);
+static void sm_con(const real *const *in, real *const *out, real *w) {
   sm_con_0(in, out, w);
 }
-void sm_con2_0(const double *const *in, double *const *out, double *w);
-static void sm_con2(const double *const *in, double *const *out, double *w) {
+void sm_con2_0(const real *const *in, real *const *out, real *w);
+static void sm_con2(const real *const *in, real *const *out, real *w) {
   sm_con2_0(in, out, w);
 }
-void sm_pull_0(const double *const *in, double *const *out, double *w);
-static void sm_pull(const double *const *in, double *const *out, double *w) {
+void sm_pull_0(const real *const *in, real *const *out, real *w);
+static void sm_pull(const real *const *in, real *const *out, real *w) {
   sm_pull_0(in, out, w);
 }
-void sm_pull1_0(const double *const *in, double *const *out, double *w);
-static void sm_pull1(const double *const *in, double *const *out, double *w) {
+void sm_pull1_0(const real *const *in, real *const *out, real *w);
+static void sm_pull1(const real *const *in, real *const *out, real *w) {
   sm_pull1_0(in, out, w);
 }
-void sm_speed_0(const double *const *in, double *const *out, double *w);
-static void sm_speed(const double *const *in, double *const *out, double *w) {
+void sm_speed_0(const real *const *in, real *const *out, real *w);
+static void sm_speed(const real *const *in, real *const *out, real *w) {
   sm_speed_0(in, out, w);
 }
 #endif

@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define ND 2
 #define NK 2
 #define NU 1
@@ -10,46 +11,60 @@
 #define ROW_KINDS {0, 1, 1, 2, 2, 1}
 #define FORCES_LEFT 0.5
 #define SM_GAPS 1
-#define SM_SCRATCH 0
+#define SM_SCRATCH 2
 #define SM_CURVATURE 1
-void sm_first_0(const double *const *in, double *const *out, double *w);
-static void sm_first(const double *const *in, double *const *out, double *w) {
+void sm_first_angles(const real *const *in, real *const *out, real *w);
+void sm_first_0(const real *const *in, real *const *out, real *w);
+static void sm_first(const real *const *in, real *const *out, real *w) {
+  sm_first_angles(in, out, w);
   sm_first_0(in, out, w);
 }
-void sm_second_0(const double *const *in, double *const *out, double *w);
-static void sm_second(const double *const *in, double *const *out, double *w) {
+void sm_second_angles(const real *const *in, real *const *out, real *w);
+void sm_second_0(const real *const *in, real *const *out, real *w);
+static void sm_second(const real *const *in, real *const *out, real *w) {
+  sm_second_angles(in, out, w);
   sm_second_0(in, out, w);
 }
-void sm_con_0(const double *const *in, double *const *out, double *w);
-static void sm_con(const double *const *in, double *const *out, double *w) {
+void sm_con_angles(const real *const *in, real *const *out, real *w);
+void sm_con_0(const real *const *in, real *const *out, real *w);
+static void sm_con(const real *const *in, real *const *out, real *w) {
+  sm_con_angles(in, out, w);
   sm_con_0(in, out, w);
 }
-void sm_con2_0(const double *const *in, double *const *out, double *w);
-static void sm_con2(const double *const *in, double *const *out, double *w) {
+void sm_con2_angles(const real *const *in, real *const *out, real *w);
+void sm_con2_0(const real *const *in, real *const *out, real *w);
+static void sm_con2(const real *const *in, real *const *out, real *w) {
+  sm_con2_angles(in, out, w);
   sm_con2_0(in, out, w);
 }
-void sm_pull_0(const double *const *in, double *const *out, double *w);
-static void sm_pull(const double *const *in, double *const *out, double *w) {
+void sm_pull_0(const real *const *in, real *const *out, real *w);
+static void sm_pull(const real *const *in, real *const *out, real *w) {
   sm_pull_0(in, out, w);
 }
-void sm_pull1_0(const double *const *in, double *const *out, double *w);
-static void sm_pull1(const double *const *in, double *const *out, double *w) {
+void sm_pull1_0(const real *const *in, real *const *out, real *w);
+static void sm_pull1(const real *const *in, real *const *out, real *w) {
   sm_pull1_0(in, out, w);
 }
-void sm_speed_0(const double *const *in, double *const *out, double *w);
-static void sm_speed(const double *const *in, double *const *out, double *w) {
+void sm_speed_angles(const real *const *in, real *const *out, real *w);
+void sm_speed_0(const real *const *in, real *const *out, real *w);
+static void sm_speed(const real *const *in, real *const *out, real *w) {
+  sm_speed_angles(in, out, w);
   sm_speed_0(in, out, w);
 }
-void sm_third_0(const double *const *in, double *const *out, double *w);
-static void sm_third(const double *const *in, double *const *out, double *w) {
+void sm_third_angles(const real *const *in, real *const *out, real *w);
+void sm_third_0(const real *const *in, real *const *out, real *w);
+static void sm_third(const real *const *in, real *const *out, real *w) {
+  sm_third_angles(in, out, w);
   sm_third_0(in, out, w);
 }
-void sm_pull2_0(const double *const *in, double *const *out, double *w);
-static void sm_pull2(const double *const *in, double *const *out, double *w) {
+void sm_pull2_0(const real *const *in, real *const *out, real *w);
+static void sm_pull2(const real *const *in, real *const *out, real *w) {
   sm_pull2_0(in, out, w);
 }
-void sm_speed2_0(const double *const *in, double *const *out, double *w);
-static void sm_speed2(const double *const *in, double *const *out, double *w) {
+void sm_speed2_angles(const real *const *in, real *const *out, real *w);
+void sm_speed2_0(const real *const *in, real *const *out, real *w);
+static void sm_speed2(const real *const *in, real *const *out, real *w) {
+  sm_speed2_angles(in, out, w);
   sm_speed2_0(in, out, w);
 }
 #endif

@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define NY 2
 #define NP 1
 #define NR 1
@@ -9,12 +10,12 @@
 #define NH 0
 #define SM_SCRATCH 0
 #define SM_CURVATURE 1
-void sm_residual_0(const double *const *in, double *const *out, double *w);
-static void sm_residual(const double *const *in, double *const *out, double *w) {
+void sm_residual_0(const real *const *in, real *const *out, real *w);
+static void sm_residual(const real *const *in, real *const *out, real *w) {
   sm_residual_0(in, out, w);
 }
-void sm_slopes_0(const double *const *in, double *const *out, double *w);
-static void sm_slopes(const double *const *in, double *const *out, double *w) {
+void sm_slopes_0(const real *const *in, real *const *out, real *w);
+static void sm_slopes(const real *const *in, real *const *out, real *w) {
   sm_slopes_0(in, out, w);
 }
 #endif

@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define NX 2
 #define NDX 2
 #define NV 0
@@ -10,25 +11,29 @@
 #define DAMPED 0
 #define NPAR 4
 #define SMOOTHING -1
-#define SM_SCRATCH 0
-void sm_start_0(const double *const *in, double *const *out, double *w);
-static void sm_start(const double *const *in, double *const *out, double *w) {
+#define SM_SCRATCH 2
+void sm_start_0(const real *const *in, real *const *out, real *w);
+static void sm_start(const real *const *in, real *const *out, real *w) {
   sm_start_0(in, out, w);
 }
-void sm_newton_0(const double *const *in, double *const *out, double *w);
-static void sm_newton(const double *const *in, double *const *out, double *w) {
+void sm_newton_angles(const real *const *in, real *const *out, real *w);
+void sm_newton_0(const real *const *in, real *const *out, real *w);
+static void sm_newton(const real *const *in, real *const *out, real *w) {
+  sm_newton_angles(in, out, w);
   sm_newton_0(in, out, w);
 }
-void sm_output_0(const double *const *in, double *const *out, double *w);
-static void sm_output(const double *const *in, double *const *out, double *w) {
+void sm_output_0(const real *const *in, real *const *out, real *w);
+static void sm_output(const real *const *in, real *const *out, real *w) {
   sm_output_0(in, out, w);
 }
-void sm_slopes_0(const double *const *in, double *const *out, double *w);
-static void sm_slopes(const double *const *in, double *const *out, double *w) {
+void sm_slopes_angles(const real *const *in, real *const *out, real *w);
+void sm_slopes_0(const real *const *in, real *const *out, real *w);
+static void sm_slopes(const real *const *in, real *const *out, real *w) {
+  sm_slopes_angles(in, out, w);
   sm_slopes_0(in, out, w);
 }
-void sm_difference_0(const double *const *in, double *const *out, double *w);
-static void sm_difference(const double *const *in, double *const *out, double *w) {
+void sm_difference_0(const real *const *in, real *const *out, real *w);
+static void sm_difference(const real *const *in, real *const *out, real *w) {
   sm_difference_0(in, out, w);
 }
 #endif

@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define NX 8
 #define NDX 8
 #define NV 3
@@ -10,25 +11,31 @@
 #define DAMPED 1
 #define NPAR 3
 #define SMOOTHING 0
-#define SM_SCRATCH 0
-void sm_start_0(const double *const *in, double *const *out, double *w);
-static void sm_start(const double *const *in, double *const *out, double *w) {
+#define SM_SCRATCH 6
+void sm_start_0(const real *const *in, real *const *out, real *w);
+static void sm_start(const real *const *in, real *const *out, real *w) {
   sm_start_0(in, out, w);
 }
-void sm_newton_0(const double *const *in, double *const *out, double *w);
-static void sm_newton(const double *const *in, double *const *out, double *w) {
+void sm_newton_angles(const real *const *in, real *const *out, real *w);
+void sm_newton_0(const real *const *in, real *const *out, real *w);
+static void sm_newton(const real *const *in, real *const *out, real *w) {
+  sm_newton_angles(in, out, w);
   sm_newton_0(in, out, w);
 }
-void sm_output_0(const double *const *in, double *const *out, double *w);
-static void sm_output(const double *const *in, double *const *out, double *w) {
+void sm_output_angles(const real *const *in, real *const *out, real *w);
+void sm_output_0(const real *const *in, real *const *out, real *w);
+static void sm_output(const real *const *in, real *const *out, real *w) {
+  sm_output_angles(in, out, w);
   sm_output_0(in, out, w);
 }
-void sm_slopes_0(const double *const *in, double *const *out, double *w);
-static void sm_slopes(const double *const *in, double *const *out, double *w) {
+void sm_slopes_angles(const real *const *in, real *const *out, real *w);
+void sm_slopes_0(const real *const *in, real *const *out, real *w);
+static void sm_slopes(const real *const *in, real *const *out, real *w) {
+  sm_slopes_angles(in, out, w);
   sm_slopes_0(in, out, w);
 }
-void sm_difference_0(const double *const *in, double *const *out, double *w);
-static void sm_difference(const double *const *in, double *const *out, double *w) {
+void sm_difference_0(const real *const *in, real *const *out, real *w);
+static void sm_difference(const real *const *in, real *const *out, real *w) {
   sm_difference_0(in, out, w);
 }
 #endif

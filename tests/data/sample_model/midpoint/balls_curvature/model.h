@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define ND 9
 #define NK 1
 #define NU 3
@@ -17,47 +18,47 @@
 #define PHI_BELOW {15015.0, 24255.0, 11025.0, 1225.0}
 #define SM_SCRATCH 376
 #define SM_CURVATURE 1
-void sm_first_0(const double *const *in, double *const *out, double *w);
-static void sm_first(const double *const *in, double *const *out, double *w) {
+void sm_first_0(const real *const *in, real *const *out, real *w);
+static void sm_first(const real *const *in, real *const *out, real *w) {
   sm_first_0(in, out, w);
 }
-void sm_second_0(const double *const *in, double *const *out, double *w);
-void sm_second_1(const double *const *in, double *const *out, double *w);
-void sm_second_2(const double *const *in, double *const *out, double *w);
-void sm_second_3(const double *const *in, double *const *out, double *w);
-static void sm_second(const double *const *in, double *const *out, double *w) {
+void sm_second_0(const real *const *in, real *const *out, real *w);
+void sm_second_1(const real *const *in, real *const *out, real *w);
+void sm_second_2(const real *const *in, real *const *out, real *w);
+void sm_second_3(const real *const *in, real *const *out, real *w);
+static void sm_second(const real *const *in, real *const *out, real *w) {
   sm_second_0(in, out, w);
   sm_second_1(in, out, w);
   sm_second_2(in, out, w);
   sm_second_3(in, out, w);
 }
-void sm_con_0(const double *const *in, double *const *out, double *w);
-static void sm_con(const double *const *in, double *const *out, double *w) {
+void sm_con_0(const real *const *in, real *const *out, real *w);
+static void sm_con(const real *const *in, real *const *out, real *w) {
   sm_con_0(in, out, w);
 }
-void sm_con2_0(const double *const *in, double *const *out, double *w);
-static void sm_con2(const double *const *in, double *const *out, double *w) {
+void sm_con2_0(const real *const *in, real *const *out, real *w);
+static void sm_con2(const real *const *in, real *const *out, real *w) {
   sm_con2_0(in, out, w);
 }
-void sm_pull_0(const double *const *in, double *const *out, double *w);
-static void sm_pull(const double *const *in, double *const *out, double *w) {
+void sm_pull_0(const real *const *in, real *const *out, real *w);
+static void sm_pull(const real *const *in, real *const *out, real *w) {
   sm_pull_0(in, out, w);
 }
-void sm_third_0(const double *const *in, double *const *out, double *w);
-void sm_third_1(const double *const *in, double *const *out, double *w);
-void sm_third_2(const double *const *in, double *const *out, double *w);
-void sm_third_3(const double *const *in, double *const *out, double *w);
-void sm_third_4(const double *const *in, double *const *out, double *w);
-void sm_third_5(const double *const *in, double *const *out, double *w);
-void sm_third_6(const double *const *in, double *const *out, double *w);
-void sm_third_7(const double *const *in, double *const *out, double *w);
-void sm_third_8(const double *const *in, double *const *out, double *w);
-void sm_third_9(const double *const *in, double *const *out, double *w);
-void sm_third_10(const double *const *in, double *const *out, double *w);
-void sm_third_11(const double *const *in, double *const *out, double *w);
-void sm_third_12(const double *const *in, double *const *out, double *w);
-void sm_third_13(const double *const *in, double *const *out, double *w);
-static void sm_third(const double *const *in, double *const *out, double *w) {
+void sm_third_0(const real *const *in, real *const *out, real *w);
+void sm_third_1(const real *const *in, real *const *out, real *w);
+void sm_third_2(const real *const *in, real *const *out, real *w);
+void sm_third_3(const real *const *in, real *const *out, real *w);
+void sm_third_4(const real *const *in, real *const *out, real *w);
+void sm_third_5(const real *const *in, real *const *out, real *w);
+void sm_third_6(const real *const *in, real *const *out, real *w);
+void sm_third_7(const real *const *in, real *const *out, real *w);
+void sm_third_8(const real *const *in, real *const *out, real *w);
+void sm_third_9(const real *const *in, real *const *out, real *w);
+void sm_third_10(const real *const *in, real *const *out, real *w);
+void sm_third_11(const real *const *in, real *const *out, real *w);
+void sm_third_12(const real *const *in, real *const *out, real *w);
+void sm_third_13(const real *const *in, real *const *out, real *w);
+static void sm_third(const real *const *in, real *const *out, real *w) {
   sm_third_0(in, out, w);
   sm_third_1(in, out, w);
   sm_third_2(in, out, w);
@@ -73,8 +74,8 @@ static void sm_third(const double *const *in, double *const *out, double *w) {
   sm_third_12(in, out, w);
   sm_third_13(in, out, w);
 }
-void sm_con3_0(const double *const *in, double *const *out, double *w);
-static void sm_con3(const double *const *in, double *const *out, double *w) {
+void sm_con3_0(const real *const *in, real *const *out, real *w);
+static void sm_con3(const real *const *in, real *const *out, real *w) {
   sm_con3_0(in, out, w);
 }
 #endif

@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define ND 1
 #define NK 0
 #define NU 0
@@ -8,34 +9,40 @@
 #define NP 4
 #define ACTIVE {0}
 #define FORCES_LEFT 0.5
-#define SM_SCRATCH 0
+#define SM_SCRATCH 2
 #define SM_CURVATURE 1
-void sm_first_0(const double *const *in, double *const *out, double *w);
-static void sm_first(const double *const *in, double *const *out, double *w) {
+void sm_first_angles(const real *const *in, real *const *out, real *w);
+void sm_first_0(const real *const *in, real *const *out, real *w);
+static void sm_first(const real *const *in, real *const *out, real *w) {
+  sm_first_angles(in, out, w);
   sm_first_0(in, out, w);
 }
-void sm_second_0(const double *const *in, double *const *out, double *w);
-static void sm_second(const double *const *in, double *const *out, double *w) {
+void sm_second_angles(const real *const *in, real *const *out, real *w);
+void sm_second_0(const real *const *in, real *const *out, real *w);
+static void sm_second(const real *const *in, real *const *out, real *w) {
+  sm_second_angles(in, out, w);
   sm_second_0(in, out, w);
 }
-void sm_con_0(const double *const *in, double *const *out, double *w);
-static void sm_con(const double *const *in, double *const *out, double *w) {
+void sm_con_0(const real *const *in, real *const *out, real *w);
+static void sm_con(const real *const *in, real *const *out, real *w) {
   sm_con_0(in, out, w);
 }
-void sm_con2_0(const double *const *in, double *const *out, double *w);
-static void sm_con2(const double *const *in, double *const *out, double *w) {
+void sm_con2_0(const real *const *in, real *const *out, real *w);
+static void sm_con2(const real *const *in, real *const *out, real *w) {
   sm_con2_0(in, out, w);
 }
-void sm_pull_0(const double *const *in, double *const *out, double *w);
-static void sm_pull(const double *const *in, double *const *out, double *w) {
+void sm_pull_0(const real *const *in, real *const *out, real *w);
+static void sm_pull(const real *const *in, real *const *out, real *w) {
   sm_pull_0(in, out, w);
 }
-void sm_third_0(const double *const *in, double *const *out, double *w);
-static void sm_third(const double *const *in, double *const *out, double *w) {
+void sm_third_angles(const real *const *in, real *const *out, real *w);
+void sm_third_0(const real *const *in, real *const *out, real *w);
+static void sm_third(const real *const *in, real *const *out, real *w) {
+  sm_third_angles(in, out, w);
   sm_third_0(in, out, w);
 }
-void sm_con3_0(const double *const *in, double *const *out, double *w);
-static void sm_con3(const double *const *in, double *const *out, double *w) {
+void sm_con3_0(const real *const *in, real *const *out, real *w);
+static void sm_con3(const real *const *in, real *const *out, real *w) {
   sm_con3_0(in, out, w);
 }
 #endif

@@ -1,5 +1,6 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
+#include "real.h"
 #define ND 2
 #define NK 2
 #define NU 1
@@ -8,43 +9,55 @@
 #define NP 0
 #define ACTIVE {0, 1, 3}
 #define FORCES_LEFT 0.5
-#define SM_SCRATCH 0
+#define SM_SCRATCH 2
 #define SM_CURVATURE 1
 #define SM_EXTENDED 1
-void sm_first_0(const double *const *in, double *const *out, double *w);
-static void sm_first(const double *const *in, double *const *out, double *w) {
+void sm_first_angles(const real *const *in, real *const *out, real *w);
+void sm_first_0(const real *const *in, real *const *out, real *w);
+static void sm_first(const real *const *in, real *const *out, real *w) {
+  sm_first_angles(in, out, w);
   sm_first_0(in, out, w);
 }
-void sm_second_0(const double *const *in, double *const *out, double *w);
-static void sm_second(const double *const *in, double *const *out, double *w) {
+void sm_second_angles(const real *const *in, real *const *out, real *w);
+void sm_second_0(const real *const *in, real *const *out, real *w);
+static void sm_second(const real *const *in, real *const *out, real *w) {
+  sm_second_angles(in, out, w);
   sm_second_0(in, out, w);
 }
-void sm_con_0(const double *const *in, double *const *out, double *w);
-static void sm_con(const double *const *in, double *const *out, double *w) {
+void sm_con_angles(const real *const *in, real *const *out, real *w);
+void sm_con_0(const real *const *in, real *const *out, real *w);
+static void sm_con(const real *const *in, real *const *out, real *w) {
+  sm_con_angles(in, out, w);
   sm_con_0(in, out, w);
 }
-void sm_con2_0(const double *const *in, double *const *out, double *w);
-static void sm_con2(const double *const *in, double *const *out, double *w) {
+void sm_con2_angles(const real *const *in, real *const *out, real *w);
+void sm_con2_0(const real *const *in, real *const *out, real *w);
+static void sm_con2(const real *const *in, real *const *out, real *w) {
+  sm_con2_angles(in, out, w);
   sm_con2_0(in, out, w);
 }
-void sm_pull_0(const double *const *in, double *const *out, double *w);
-static void sm_pull(const double *const *in, double *const *out, double *w) {
+void sm_pull_0(const real *const *in, real *const *out, real *w);
+static void sm_pull(const real *const *in, real *const *out, real *w) {
   sm_pull_0(in, out, w);
 }
-void sm_third_0(const double *const *in, double *const *out, double *w);
-static void sm_third(const double *const *in, double *const *out, double *w) {
+void sm_third_angles(const real *const *in, real *const *out, real *w);
+void sm_third_0(const real *const *in, real *const *out, real *w);
+static void sm_third(const real *const *in, real *const *out, real *w) {
+  sm_third_angles(in, out, w);
   sm_third_0(in, out, w);
 }
-void sm_con3_0(const double *const *in, double *const *out, double *w);
-static void sm_con3(const double *const *in, double *const *out, double *w) {
+void sm_con3_angles(const real *const *in, real *const *out, real *w);
+void sm_con3_0(const real *const *in, real *const *out, real *w);
+static void sm_con3(const real *const *in, real *const *out, real *w) {
+  sm_con3_angles(in, out, w);
   sm_con3_0(in, out, w);
 }
-void sm_pull1_0(const double *const *in, double *const *out, double *w);
-static void sm_pull1(const double *const *in, double *const *out, double *w) {
+void sm_pull1_0(const real *const *in, real *const *out, real *w);
+static void sm_pull1(const real *const *in, real *const *out, real *w) {
   sm_pull1_0(in, out, w);
 }
-void sm_pull2_0(const double *const *in, double *const *out, double *w);
-static void sm_pull2(const double *const *in, double *const *out, double *w) {
+void sm_pull2_0(const real *const *in, real *const *out, real *w);
+static void sm_pull2(const real *const *in, real *const *out, real *w) {
   sm_pull2_0(in, out, w);
 }
 #endif

@@ -1,0 +1,127 @@
+/* The number that generated functions and the runtime compute with: a double, or, with SM_LANES, a vector of as many.
+ *
+ * A lane of a vector has the bits that the double has: every operation here is one that IEEE 754 rounds correctly, or the
+ * same sequence of such operations in both. Flags of the compiler keep it so: no fused multiply-add (-ffp-contract=off),
+ * no sums in another order. What is left to libm, such as exp, is called once per lane. */
+#ifndef SM_REAL_H
+#define SM_REAL_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SM_INLINE static inline __attribute__((always_inline))
+
+#if defined(SM_LANES)
+enum { SM_WIDTH = SM_LANES };
+#elif defined(__AVX512F__)
+enum { SM_WIDTH = 8 };
+#elif defined(__AVX__)
+enum { SM_WIDTH = 4 };
+#else
+enum { SM_WIDTH = 2 };
+#endif
+typedef double sm_wide __attribute__((vector_size(SM_WIDTH * sizeof(double)), may_alias));
+typedef int64_t sm_flags __attribute__((vector_size(SM_WIDTH * sizeof(double)), may_alias)); /* -1 is true, 0 is not */
+
+SM_INLINE sm_wide sm_wide_of(double x) { return x - (sm_wide){0}; } /* keeps the sign of zero */
+
+/* a where a flag is set, b elsewhere */
+SM_INLINE sm_wide sm_where(sm_flags flags, sm_wide a, sm_wide b) {
+  return (sm_wide)(((sm_flags)a & flags) | ((sm_flags)b & ~flags));
+}
+
+/* Loops over all lanes become one instruction or two where optimization is high, as it is for the runtime's own files. */
+SM_INLINE int sm_any(sm_flags flags) {
+  int64_t any = 0;
+  for (int i = 0; i < SM_WIDTH; i++) {
+    any |= flags[i];
+  }
+  return any != 0;
+}
+
+SM_INLINE sm_wide sm_wide_abs(sm_wide x) { return (sm_wide)((sm_flags)x & INT64_MAX); }
+
+#ifdef SM_LANES
+typedef sm_wide real;
+#else
+typedef double real;
+#endif
+
+/* Sines and cosines of n angles, within 1 ulp at any argument (trig.h). */
+__attribute__((visibility("hidden"))) void sm_sincos_all(const real *x, real *s, real *c, int n);
+
+#ifdef SM_LANES
+#define SM_OF(x) sm_wide_of(x)
+SM_INLINE real sm_abs(real x) { return sm_wide_abs(x); }
+__attribute__((visibility("hidden"))) real sm_sqrt(real x);
+SM_INLINE real sm_fmin(real a, real b) { return sm_where((a < b) | (b != b), a, b); }
+SM_INLINE real sm_fmax(real a, real b) { return sm_where((a > b) | (b != b), a, b); }
+SM_INLINE real sm_sign(real x) { return sm_where(x > 0.0, sm_wide_of(1.0), sm_where(x < 0.0, sm_wide_of(-1.0), x)); }
+SM_INLINE real sm_truth(sm_flags flags) { return (real)((sm_flags)sm_wide_of(1.0) & flags); }
+SM_INLINE real sm_not(real x) { return sm_truth(x == 0.0); }
+SM_INLINE real sm_less(real a, real b) { return sm_truth(a < b); }
+SM_INLINE real sm_at_most(real a, real b) { return sm_truth(a <= b); }
+SM_INLINE real sm_if(real flag, real x) { return (real)((sm_flags)x & (flag != 0.0)); }
+#define SM_EACH(name)                                                                                                  \
+  SM_INLINE real sm_##name(real x) {                                                                                   \
+    real y;                                                                                                            \
+    for (int i = 0; i < SM_WIDTH; i++) {                                                                               \
+      y[i] = name(x[i]);                                                                                               \
+    }                                                                                                                  \
+    return y;                                                                                                          \
+  }
+#define SM_EACH_PAIR(name)                                                                                             \
+  SM_INLINE real sm_##name(real a, real b) {                                                                           \
+    real y;                                                                                                            \
+    for (int i = 0; i < SM_WIDTH; i++) {                                                                               \
+      y[i] = name(a[i], b[i]);                                                                                         \
+    }                                                                                                                  \
+    return y;                                                                                                          \
+  }
+#else
+#define SM_OF(x) (x)
+SM_INLINE real sm_abs(real x) { return fabs(x); }
+SM_INLINE real sm_sqrt(real x) { return sqrt(x); }
+SM_INLINE real sm_fmin(real a, real b) { return a < b || b != b ? a : b; }
+SM_INLINE real sm_fmax(real a, real b) { return a > b || b != b ? a : b; }
+SM_INLINE real sm_sign(real x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
+SM_INLINE real sm_not(real x) { return x == 0.0 ? 1.0 : 0.0; }
+SM_INLINE real sm_less(real a, real b) { return a < b ? 1.0 : 0.0; }
+SM_INLINE real sm_at_most(real a, real b) { return a <= b ? 1.0 : 0.0; }
+SM_INLINE real sm_if(real flag, real x) { return flag != 0.0 ? x : 0.0; }
+#define SM_EACH(name)                                                                                                  \
+  SM_INLINE real sm_##name(real x) { return name(x); }
+#define SM_EACH_PAIR(name)                                                                                             \
+  SM_INLINE real sm_##name(real a, real b) { return name(a, b); }
+#endif
+
+SM_EACH(exp)
+SM_EACH(log)
+SM_EACH(atan)
+SM_EACH(asin)
+SM_EACH(acos)
+SM_EACH(sinh)
+SM_EACH(cosh)
+SM_EACH(tanh)
+SM_EACH_PAIR(pow)
+SM_EACH_PAIR(atan2)
+
+/* Single sines, of what only the function itself makes. */
+SM_INLINE real sm_sin(real x) {
+  real s, c;
+  sm_sincos_all(&x, &s, &c, 1);
+  return s;
+}
+SM_INLINE real sm_cos(real x) {
+  real s, c;
+  sm_sincos_all(&x, &s, &c, 1);
+  return c;
+}
+SM_INLINE real sm_tan(real x) {
+  real s, c;
+  sm_sincos_all(&x, &s, &c, 1);
+  return s / c;
+}
+
+#endif

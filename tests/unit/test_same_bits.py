@@ -1,0 +1,84 @@
+"""Results have the same bits whatever processor the C is compiled for: steps, derivatives, rollouts and searches."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import stepmap as sm
+from stepmap.graph import compiler
+from stepmap.optimal import riccati
+from stepmap.steps.kernels.compiled import CompiledKernel
+
+MACHINES = ("x86-64", "x86-64-v3", "native")  # of vectors of two, four and as many numbers as there are here
+SYSTEMS = {"suspended_mass": "x_r", "cart_pendulum": None, "planar_arm": None}
+STEPS = 30
+
+pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64 processors"),
+    pytest.mark.skipif(compiler.find() is None, reason="no C compiler"),
+]
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """The recursions are loaded once per process: those of another processor must not stay."""
+    riccati.recursions.cache_clear()
+    yield
+    riccati.recursions.cache_clear()
+
+
+def results(name: str) -> dict[str, list[np.ndarray]]:
+    """What a system's map and searches on it give, in a library made for $STEPMAP_MARCH."""
+    system = sm.systems.get(name)
+    step = sm.discretize(system, 0.01)
+    assert isinstance(step.kernel, CompiledKernel)
+    pose = system.satisfy_constraints(sm.systems.example(name), fixed=[c.name for c in system.kinematic])
+    x = step.rest(pose)
+    hold = step.layout.hold(x)
+    U = np.tile(hold, (STEPS, 1))
+    U[:, 0] += 0.05 * np.linspace(0.0, 1.0, STEPS) ** 2
+    path = step.rollout(x, U)
+    z = np.linspace(-1.0, 1.0, step.ndx)
+    starts = x + 1e-3 * np.random.default_rng(1).normal(size=(9, step.nx)) * (np.arange(step.nx) >= step.layout.nq)
+    many = step.rollout_many(starts, U)
+    weights = np.eye(step.ndx), 0.1 * np.eye(step.nu)
+    cost = sm.TrackingCost(*weights, weights[0], np.tile(x, (STEPS + 1, 1)), U)
+    found = sm.optimize(sm.Problem(step, cost, start=path.x[5], guess=sm.Trajectory(path.t, path.x, U)))
+    return {
+        "step": list(step.step(path.x[-1], hold)[:2]),
+        "A and B": list(step.linearize(path.x[-1], hold)),
+        "curvature": list(step.curvature(path.x[-1], hold, z)),
+        "rollout": [path.x, path.multipliers],
+        "many": [many.x, many.multipliers],
+        "A and B along": list(step.linearize_along(path)),
+        "gains": [sm.lqr(step, path, *weights, weights[0])],
+        "search": [found.trajectory.x, found.trajectory.u, found.gains, np.array(found.cost)],
+    }
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_bits_do_not_depend_on_the_processor_compiled_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for machine in MACHINES:
+        monkeypatch.setenv("STEPMAP_MARCH", machine)
+        riccati.recursions.cache_clear()
+        found[machine] = {
+            what: hashlib.sha256(b"".join(np.ascontiguousarray(e).tobytes() for e in arrays)).hexdigest()
+            for what, arrays in results(name).items()
+        }
+    for machine in MACHINES[1:]:
+        assert found[machine] == found[MACHINES[0]], machine
+
+
+def test_the_processor_is_part_of_a_library_s_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set()
+    for machine in MACHINES:
+        monkeypatch.setenv("STEPMAP_MARCH", machine)
+        names.add(compiler.identity())
+    assert len(names) == len(MACHINES)
