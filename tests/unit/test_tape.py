@@ -71,7 +71,8 @@ def evaluate(function: ca.Function, arguments: list[np.ndarray], folder: Path, f
     run = f"void run{SIGNATURE} {{ t_{function.name()}(in, out, w); }}"
     text = ['#include "trig.h"', *code.chunks, code.head, run]
     (folder / "f.c").write_text("\n".join(text))
-    command = [*compiler.find(), "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-I", str(compiler.RUNTIME), "-o", "f.so", "f.c", "-lm"]
+    options = ["-O1", "-ffp-contract=off", "-shared", "-fPIC", "-I", str(compiler.RUNTIME)]
+    command = [*compiler.find(), *options, "-o", "f.so", "f.c", "-lm"]
     subprocess.run(command, cwd=folder, check=True)
     outputs = [np.full(function.size_out(i)[::-1], fill) for i in range(function.n_out())]
     pointers = ctypes.POINTER(ctypes.c_double)

@@ -101,7 +101,7 @@ def _function(name: str, lines: Sequence[str]) -> str:
 
 def _angles(tape: Tape) -> dict[int, list[int]]:
     """Lines that are sines or cosines of the same line, for lines that need neither."""
-    needs = []
+    needs: list[bool] = []
     found: dict[int, list[int]] = {}
     for i, operation in enumerate(tape.operations):
         turns = operation.code in (ca.OP_SIN, ca.OP_COS)
@@ -123,9 +123,7 @@ def _angle_lines(tape: Tape, angles: Mapping[int, Sequence[int]]) -> list[str]:
     return [*lines, f"const real angles[{n}] = {{{named}}};", f"sm_sincos_all(angles, w, w + {n}, {n});"]
 
 
-def _crossing_slots(
-    tape: Tape, chunk_of: list[int], angles: Mapping[int, Sequence[int]]
-) -> tuple[dict[int, int], int]:
+def _crossing_slots(tape: Tape, chunk_of: list[int], angles: Mapping[int, Sequence[int]]) -> tuple[dict[int, int], int]:
     """Slots of the values that cross, and how many there are; sines and cosines are made before the first chunk."""
     count = 2 * len(angles)
     slots: dict[int, int] = {}

@@ -63,6 +63,13 @@ class Recipe:
     runtime: str  # a file of graph/runtime
     functions: FunctionSet
     defines: Mapping[str, object]
+    in_lanes: str | None = None  # the file that does the same for many points at once, where there is one
+    lanes: bool = False  # whether numbers are vectors
+
+    @property
+    def many(self) -> Recipe | None:
+        """That of the library for many points at once."""
+        return None if self.in_lanes is None else Recipe(self.in_lanes, self.functions, self.defines, lanes=True)
 
 
 def load(recipe: Recipe, order: Order) -> ctypes.CDLL:
@@ -83,7 +90,14 @@ def built(recipe: Recipe, order: Order) -> Path:
 def digest(recipe: Recipe, order: Order) -> str:
     """Names the library: the model's expressions, the generator, the runtime and the machine."""
     total = hashlib.sha256(recipe.functions.model.serialize({"debug": False}).encode())
-    for text in (recipe.runtime, repr(recipe.defines), order.value, ca.CasadiMeta.version(), compiler.identity()):
+    for text in (
+        recipe.runtime,
+        repr(recipe.defines),
+        str(recipe.lanes),
+        order.value,
+        ca.CasadiMeta.version(),
+        compiler.identity(),
+    ):
         total.update(text.encode())
     here, step = Path(__file__).parent, Path(inspect.getfile(type(recipe.functions)))
     runtime = (source for source in sorted(compiler.RUNTIME.iterdir()) if not source.name.startswith("lq"))
@@ -104,9 +118,10 @@ def write_sources(recipe: Recipe, order: Order) -> dict[str, str]:
         scratch = max(scratch, code.scratch)
     defines = {**recipe.defines, "SM_SCRATCH": scratch, **order.defines}
     header = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-    files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + '#include "real.h"\n' + header + "".join(heads) + "#endif\n"}
+    real = "#define SM_IN_LANES\n" * recipe.lanes + '#include "real.h"\n'
+    files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + real + header + "".join(heads) + "#endif\n"}
     for i, text in enumerate(_units(chunks)):
-        files[f"generated_{i}.c"] = '#include "real.h"\n' + text
+        files[f"generated_{i}.c"] = real + text
     return files
 
 

@@ -29,6 +29,7 @@ from stepmap.steps.rotations.kernel import ball_kernel
 from stepmap.steps.rotations.maps import MAPS, Rotation
 
 Forces: TypeAlias = Literal["held", "left"]
+LANES = "midpoint_lanes.c"
 LEFT = {"held": 0.5, "left": 1.0}  # part of a force's impulse that acts at the step's begin
 
 
@@ -128,7 +129,7 @@ class VariationalStep(MechanicalStep):
         sizes = {"ND": self.nd, "NK": self.nk, "NU": forces, "NC": self.nc, "NA": len(active)}
         sizes["NP"] = len(self.system.parameters)
         listed = "{" + ", ".join(map(str, active)) + "}"
-        recipe = Recipe("midpoint.c", self.functions, {**sizes, "ACTIVE": listed, "FORCES_LEFT": self.left})
+        recipe = Recipe("midpoint.c", self.functions, {**sizes, "ACTIVE": listed, "FORCES_LEFT": self.left}, LANES)
         dimensions = self.nx, self.ndx, self.nu, self.nc
         return choose(recipe, dimensions, self.evaluated, (Order.EXTENDED, Order.EXTENDED))
 

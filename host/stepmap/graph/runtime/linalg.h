@@ -7,22 +7,31 @@
 
 #include "real.h"
 
-#define SM_PAD 8 /* columns of wide matrices are padded to this, so that blocks have no remainder */
-#define SM_PADDED(n) (((n) + SM_PAD - 1) / SM_PAD * SM_PAD)
-
-/* Explicit vectors: compilers do not find these by themselves at every size. */
+/* Explicit vectors: compilers do not find these by themselves at every size. Where a number is a vector already, the
+ * columns of a block are vectors as they are. Columns of wide matrices are padded, so that blocks have no remainder. */
+#ifdef SM_LANES
 #ifdef __AVX512F__
-enum { SM_LANES = 8 };
+#define SM_PAD 4
 #else
-enum { SM_LANES = 4 };
+#define SM_PAD 2
 #endif
-typedef double sm_vector __attribute__((vector_size(SM_LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
-enum { SM_VECTORS = SM_PAD / SM_LANES, SM_ROWS = 4 }; /* of a block: as many sums as stay in registers everywhere */
+typedef real sm_vector;
+#else
+#define SM_PAD 8
+#ifdef __AVX512F__
+#define SM_BLOCK_BYTES (8 * sizeof(double))
+#else
+#define SM_BLOCK_BYTES (4 * sizeof(double))
+#endif
+typedef double sm_vector __attribute__((vector_size(SM_BLOCK_BYTES), aligned(sizeof(double)), may_alias));
+#endif
+#define SM_PADDED(n) (((n) + SM_PAD - 1) / SM_PAD * SM_PAD)
+enum { SM_VECTORS = SM_PAD * sizeof(real) / sizeof(sm_vector), SM_ROWS = 4 }; /* as many sums as stay in registers */
 
 /* C (rows x SM_PAD) += scale A B for A (rows x inner), whose elements are `down` and `right` apart, and B (inner x
  * SM_PAD); rows of B and C are m apart. */
-SM_INLINE void sm_block(double *c, double scale, const double *a, int down, int right, const double *b, int rows,
-                        int inner, int m) {
+SM_INLINE void sm_block(real *c, double scale, const real *a, int down, int right, const real *b, int rows, int inner,
+                        int m) {
   sm_vector sum[SM_ROWS][SM_VECTORS] = {{{0}}};
   for (int k = 0; k < inner; k++) {
     const sm_vector *line = (const sm_vector *)(b + k * m);
@@ -41,7 +50,7 @@ SM_INLINE void sm_block(double *c, double scale, const double *a, int down, int 
 
 /* C (rows x m) += scale A B for A (rows x inner), whose elements are `down` and `right` apart, and B (inner x m); m is
  * a multiple of SM_PAD. */
-SM_INLINE void sm_multiply_add(double *c, double scale, const double *a, int down, int right, const double *b, int rows,
+SM_INLINE void sm_multiply_add(real *c, double scale, const real *a, int down, int right, const real *b, int rows,
                                int inner, int m) {
   const int whole = rows - rows % SM_ROWS;
   for (int j = 0; j < m; j += SM_PAD) {
@@ -54,8 +63,45 @@ SM_INLINE void sm_multiply_add(double *c, double scale, const double *a, int dow
   }
 }
 
-/* LU with pivoting of the n x n matrix A, given by columns: a[j * n + i] is A_ij, so that sm_lu_solve runs along them.
- * In place; inv holds the inverse pivots. Returns 0, or -1 where a pivot is zero or not finite. */
+/* LU of the n x n matrix A, given by columns: a[j * n + i] is A_ij, so that sm_lu_solve runs along them. In place; inv
+ * holds the inverse pivots. A pivot stays on the diagonal unless that is less than SM_KEPT of the largest entry below it:
+ * matrices of mechanisms have their inertia first, and many of them in lanes of vectors then share one order of rows. */
+#define SM_KEPT 0x1p-10
+
+#ifdef SM_LANES
+/* Returns those of the lanes that count whose pivots are all on the diagonal. */
+SM_INLINE sm_flags sm_lu(real *a, real *inv, int n, sm_flags count) {
+  for (int k = 0; k < n; k++) {
+    const real diagonal = sm_abs(a[k * n + k]);
+    real size = diagonal;
+    for (int i = k + 1; i < n; i++) {
+      const real other = sm_abs(a[i * n + k]);
+      size = sm_where(other > size, other, size);
+    }
+    count &= (size > 0.0) & (size < INFINITY) & (diagonal >= SM_KEPT * size);
+    inv[k] = 1.0 / a[k * n + k];
+    for (int i = k + 1; i < n; i++) {
+      const real factor = a[i * n + k] * inv[k];
+      const sm_flags here = factor != 0.0;
+      a[i * n + k] = factor;
+      if (!sm_any(here)) {
+        continue;
+      }
+      if (!sm_any(~here)) {
+        for (int j = k + 1; j < n; j++) {
+          a[i * n + j] -= factor * a[k * n + j];
+        }
+      } else { /* zeros in some lanes: those keep even the signs of their zeros, as they do alone */
+        for (int j = k + 1; j < n; j++) {
+          a[i * n + j] = sm_where(here, a[i * n + j] - factor * a[k * n + j], a[i * n + j]);
+        }
+      }
+    }
+  }
+  return count;
+}
+#else
+/* Returns 0, or -1 where a pivot is zero or not finite. */
 SM_INLINE int sm_lu(double *a, int *pivot, double *inv, int n) {
   for (int k = 0; k < n; k++) {
     int best = k;
@@ -67,6 +113,7 @@ SM_INLINE int sm_lu(double *a, int *pivot, double *inv, int n) {
         best = i;
       }
     }
+    best = fabs(a[k * n + k]) >= SM_KEPT * size ? k : best;
     pivot[k] = best;
     if (!(size > 0.0) || !isfinite(size)) {
       return -1;
@@ -91,9 +138,10 @@ SM_INLINE int sm_lu(double *a, int *pivot, double *inv, int n) {
   }
   return 0;
 }
+#endif
 
 /* x := A^-1 x */
-SM_INLINE void sm_lu_solve(const double *lu, const int *pivot, const double *inv, double *x, int n) {
+SM_INLINE void sm_lu_solve(const real *lu, const int *pivot, const real *inv, real *x, int n) {
   for (int i = 0; i < n; i++) {
     x[i] *= inv[i];
     for (int j = i + 1; j < n; j++) {
@@ -105,29 +153,34 @@ SM_INLINE void sm_lu_solve(const double *lu, const int *pivot, const double *inv
       x[j] -= lu[i * n + j] * x[i];
     }
   }
+#ifdef SM_LANES
+  (void)pivot;
+#else
   for (int k = n - 1; k >= 0; k--) {
-    const double t = x[pivot[k]];
+    const real t = x[pivot[k]];
     x[pivot[k]] = x[k];
     x[k] = t;
   }
+#endif
 }
 
+#ifndef SM_LANES
 /* x := A^-T x */
-SM_INLINE void sm_lu_solve_transposed(const double *lu, const int *pivot, const double *inv, double *x, int n) {
+SM_INLINE void sm_lu_solve_transposed(const real *lu, const int *pivot, const real *inv, real *x, int n) {
   for (int k = 0; k < n; k++) {
-    const double t = x[pivot[k]];
+    const real t = x[pivot[k]];
     x[pivot[k]] = x[k];
     x[k] = t;
   }
   for (int i = 1; i < n; i++) {
-    double sum = x[i];
+    real sum = x[i];
     for (int j = 0; j < i; j++) {
       sum -= lu[i * n + j] * x[j];
     }
     x[i] = sum;
   }
   for (int i = n - 1; i >= 0; i--) {
-    double sum = x[i];
+    real sum = x[i];
     for (int j = i + 1; j < n; j++) {
       sum -= lu[i * n + j] * x[j];
     }
@@ -135,8 +188,10 @@ SM_INLINE void sm_lu_solve_transposed(const double *lu, const int *pivot, const 
   }
 }
 
+#endif
+
 /* Rows from `first` of the first triangular solution, after the rows before them. */
-SM_INLINE void sm_lu_down(const double *lu, const double *inv, double *x, int first, int rows, int n, int m) {
+SM_INLINE void sm_lu_down(const real *lu, const real *inv, real *x, int first, int rows, int n, int m) {
   sm_multiply_add(x + first * m, -1.0, lu + first, 1, n, x, rows, first, m);
   for (int i = first; i < first + rows; i++) {
     for (int j = first; j < i; j++) {
@@ -151,7 +206,7 @@ SM_INLINE void sm_lu_down(const double *lu, const double *inv, double *x, int fi
 }
 
 /* Rows from `first` of the second triangular solution, after the rows behind them. */
-SM_INLINE void sm_lu_up(const double *lu, double *x, int first, int rows, int n, int m) {
+SM_INLINE void sm_lu_up(const real *lu, real *x, int first, int rows, int n, int m) {
   const int behind = first + rows;
   sm_multiply_add(x + first * m, -1.0, lu + behind * n + first, 1, n, x + behind * m, rows, n - behind, m);
   for (int i = behind - 2; i >= first; i--) {
@@ -164,7 +219,7 @@ SM_INLINE void sm_lu_up(const double *lu, double *x, int first, int rows, int n,
 }
 
 /* X := A^-1 X for the n x m matrix X, by blocks of rows; m is a multiple of SM_PAD. */
-SM_INLINE void sm_lu_solve_many(const double *lu, const int *pivot, const double *inv, double *x, int n, int m) {
+SM_INLINE void sm_lu_solve_many(const real *lu, const int *pivot, const real *inv, real *x, int n, int m) {
   const int whole = n - n % SM_ROWS;
   for (int i = 0; i < whole; i += SM_ROWS) {
     sm_lu_down(lu, inv, x, i, SM_ROWS, n, m);
@@ -176,15 +231,19 @@ SM_INLINE void sm_lu_solve_many(const double *lu, const int *pivot, const double
   for (int i = whole - SM_ROWS; i >= 0; i -= SM_ROWS) {
     sm_lu_up(lu, x, i, SM_ROWS, n, m);
   }
+#ifdef SM_LANES
+  (void)pivot;
+#else
   for (int k = n - 1; k >= 0; k--) {
     if (pivot[k] != k) {
       for (int c = 0; c < m; c++) {
-        const double t = x[k * m + c];
+        const real t = x[k * m + c];
         x[k * m + c] = x[pivot[k] * m + c];
         x[pivot[k] * m + c] = t;
       }
     }
   }
+#endif
 }
 
 #endif

@@ -12,14 +12,20 @@
 
 #define SM_INLINE static inline __attribute__((always_inline))
 
-#if defined(SM_LANES)
-enum { SM_WIDTH = SM_LANES };
-#elif defined(__AVX512F__)
-enum { SM_WIDTH = 8 };
+#if defined(__AVX512F__)
+#define SM_OWN_WIDTH 8
 #elif defined(__AVX__)
-enum { SM_WIDTH = 4 };
+#define SM_OWN_WIDTH 4
 #else
-enum { SM_WIDTH = 2 };
+#define SM_OWN_WIDTH 2
+#endif
+#if defined(SM_IN_LANES) && !defined(SM_LANES)
+#define SM_LANES SM_OWN_WIDTH /* as many as the processor compiled for */
+#endif
+#ifdef SM_LANES
+enum { SM_WIDTH = SM_LANES };
+#else
+enum { SM_WIDTH = SM_OWN_WIDTH };
 #endif
 typedef double sm_wide __attribute__((vector_size(SM_WIDTH * sizeof(double)), may_alias));
 typedef int64_t sm_flags __attribute__((vector_size(SM_WIDTH * sizeof(double)), may_alias)); /* -1 is true, 0 is not */
@@ -44,8 +50,10 @@ SM_INLINE sm_wide sm_wide_abs(sm_wide x) { return (sm_wide)((sm_flags)x & INT64_
 
 #ifdef SM_LANES
 typedef sm_wide real;
+typedef sm_flags sm_test;
 #else
 typedef double real;
+typedef int sm_test;
 #endif
 
 /* Sines and cosines of n angles, within 1 ulp at any argument (trig.h). */

@@ -82,56 +82,56 @@ enum { MAX_ITERATIONS = 60 };
 /* Arrays in the first part are written by generated functions only: those never store structural zeros, so the zeros
  * of a cleared workspace must stay. */
 typedef struct {
-  double Lq[ND], Lv[ND], F[ND];
-  double Lqq[ND * NA], Lqv[ND * NA], Lvq[ND * NA], Lvv[ND * NA];
-  double Fq[ND * NA], Fv[ND * NA], Fu[AT_LEAST_ONE(ND * NU)];
-  double h[AT_LEAST_ONE(NC)], pull[AT_LEAST_ONE(NC)], Dh1[AT_LEAST_ONE(NC * NQ)], Dh2[AT_LEAST_ONE(NC * NQ)];
-  double H1[AT_LEAST_ONE(NC ? NQ * NQ : 0)];
+  real Lq[ND], Lv[ND], F[ND];
+  real Lqq[ND * NA], Lqv[ND * NA], Lvq[ND * NA], Lvv[ND * NA];
+  real Fq[ND * NA], Fv[ND * NA], Fu[AT_LEAST_ONE(ND * NU)];
+  real h[AT_LEAST_ONE(NC)], pull[AT_LEAST_ONE(NC)], Dh1[AT_LEAST_ONE(NC * NQ)], Dh2[AT_LEAST_ONE(NC * NQ)];
+  real H1[AT_LEAST_ONE(NC ? NQ * NQ : 0)];
 #ifdef SM_CURVATURE
-  double H2[AT_LEAST_ONE(NC ? NQ * NQ : 0)], H3[AT_LEAST_ONE(NC ? NQ * NQ : 0)], J3[AT_LEAST_ONE(NC * NQ)];
-  double S[NY * NY];
+  real H2[AT_LEAST_ONE(NC ? NQ * NQ : 0)], H3[AT_LEAST_ONE(NC ? NQ * NQ : 0)], J3[AT_LEAST_ONE(NC * NQ)];
+  real S[NY * NY];
 #endif
 #if defined(SM_EXTENDED) || defined(SM_GAPS)
-  double Dpull[AT_LEAST_ONE(NC * NQ)], Hpull[AT_LEAST_ONE(NC ? NQ * NQ : 0)];
+  real Dpull[AT_LEAST_ONE(NC * NQ)], Hpull[AT_LEAST_ONE(NC ? NQ * NQ : 0)];
 #endif
 #ifdef SM_GAPS
-  double Dspeed[NC * NQ], Hspeed[NQ * NQ];
+  real Dspeed[NC * NQ], Hspeed[NQ * NQ];
 #endif
 #ifdef SM_PARAMETERS
-  double Lqt[AT_LEAST_ONE(ND * NP)], Lvt[AT_LEAST_ONE(ND * NP)], Ft[AT_LEAST_ONE(ND * NP)];
-  double ht[AT_LEAST_ONE(NC * NP)], Jt[AT_LEAST_ONE(ND * NP)], St[AT_LEAST_ONE(NC * NP)];
+  real Lqt[AT_LEAST_ONE(ND * NP)], Lvt[AT_LEAST_ONE(ND * NP)], Ft[AT_LEAST_ONE(ND * NP)];
+  real ht[AT_LEAST_ONE(NC * NP)], Jt[AT_LEAST_ONE(ND * NP)], St[AT_LEAST_ONE(NC * NP)];
 #endif
-  double scratch[AT_LEAST_ONE(SM_SCRATCH)];
+  real scratch[AT_LEAST_ONE(SM_SCRATCH)];
   /* what follows is the runtime's own */
-  double q1[NQS], q2[NQS], qm[NQS], vm[NQ], lam[AT_LEAST_ONE(NC)];
+  real q1[NQS], q2[NQS], qm[NQS], vm[NQ], lam[AT_LEAST_ONE(NC)];
 #ifdef SM_BALLS
   ball balls[NB];
-  double Wq[ND * NA], Wv[ND * NA];                                 /* slopes of L_q + F in (qm, vm) */
-  double Gq[ND * NA], Gv[ND * NA], G2[ND * NA];                    /* of G in (qm, vm), and by the second end */
-  double Dz[AT_LEAST_ONE(NC * NQ)], Dw[AT_LEAST_ONE(NC * 3 * NB)]; /* of h(qb2) by z and by turns of qb1 */
+  real Wq[ND * NA], Wv[ND * NA];                                 /* slopes of L_q + F in (qm, vm) */
+  real Gq[ND * NA], Gv[ND * NA], G2[ND * NA];                    /* of G in (qm, vm), and by the second end */
+  real Dz[AT_LEAST_ONE(NC * NQ)], Dw[AT_LEAST_ONE(NC * 3 * NB)]; /* of h(qb2) by z and by turns of qb1 */
 #endif
 #ifdef SM_GAPS
-  double h1[NC], rate[AT_LEAST_ONE(NK)]; /* h at qb1; rates of the kinematic coordinates */
+  real h1[NC], rate[AT_LEAST_ONE(NK)]; /* h at qb1; rates of the kinematic coordinates */
   int closed[NC];
 #endif
-  double left; /* the correction that followed on the matrix, relative to q2; infinite where there was another */
-  double G[NZ], matrix[NZ * NZ], inverse[NZ];
+  real left; /* the correction that followed on the matrix, relative to q2; infinite where there was another */
+  real G[NZ], matrix[NZ * NZ], inverse[NZ];
   int pivot[NZ];
-  double D[NZ * NWP]; /* dz/dw */
-  double P[ND * NWP]; /* dp2/dw */
-  double E[ND * NZ];  /* dp2/dz at fixed w */
+  real D[NZ * NWP]; /* dz/dw */
+  real P[ND * NWP]; /* dp2/dw */
+  real E[ND * NZ];  /* dp2/dz at fixed w */
 #ifdef SM_PARAMETERS
-  double Dt[AT_LEAST_ONE(NZ * NPP)], Pt[AT_LEAST_ONE(ND * NPP)]; /* dz and dp2 by the parameters */
+  real Dt[AT_LEAST_ONE(NZ * NPP)], Pt[AT_LEAST_ONE(ND * NPP)]; /* dz and dp2 by the parameters */
 #endif
 #ifdef SM_CURVATURE
-  double Z[NZ * NWP], H22[ND * ND];
-  double C[NW * NWP]; /* the result is its symmetric part */
+  real Z[NZ * NWP], H22[ND * ND];
+  real C[NW * NWP]; /* the result is its symmetric part */
 #endif
 } workspace;
 
 typedef struct {
-  const double *par, *x, *u;
-  double dt;
+  const real *par, *x, *u;
+  real dt;
 } arguments;
 
 #ifdef SM_GAPS
@@ -141,6 +141,7 @@ static const int ROWS[NC] = ROW_KINDS;
 SM_EXPORT size_t sm_workspace_bytes(void) { return sizeof(workspace); }
 #endif
 
+#ifndef SM_LANES
 static int all_finite(const double *values, int n) {
   for (int i = 0; i < n; i++) {
     if (!isfinite(values[i])) {
@@ -149,9 +150,10 @@ static int all_finite(const double *values, int n) {
   }
   return 1;
 }
+#endif
 
 #ifdef SM_BALLS
-static void to_midpoint(workspace *s, double dt) {
+static void to_midpoint(workspace *s, real dt) {
   static const int stored[NQ] = STORED_AT;
   for (int i = 0; i < NQ; i++) {
     if (stored[i] >= 0) {
@@ -164,46 +166,46 @@ static void to_midpoint(workspace *s, double dt) {
     ball_moves(s->balls + n, s->q1 + at, dt, s->qm + at, s->q2 + at, s->vm + BALL_T[n]);
   }
 #ifdef SM_GAPS
-  memcpy(s->vm + ND, s->rate, NK * sizeof(double)); /* exact for the shortest segment, too */
+  memcpy(s->vm + ND, s->rate, NK * sizeof(real)); /* exact for the shortest segment, too */
 #endif
 }
 #else
-static void to_midpoint(workspace *s, double dt) {
+static void to_midpoint(workspace *s, real dt) {
   for (int i = 0; i < NQ; i++) {
     s->qm[i] = 0.5 * (s->q1[i] + s->q2[i]);
     s->vm[i] = (s->q2[i] - s->q1[i]) / dt;
   }
 #ifdef SM_GAPS
-  memcpy(s->vm + ND, s->rate, NK * sizeof(double)); /* exact for the shortest segment, too */
+  memcpy(s->vm + ND, s->rate, NK * sizeof(real)); /* exact for the shortest segment, too */
 #endif
 }
 #endif
 
 static void evaluate_first(workspace *s, const arguments *a) {
-  const double *const in[] = {s->qm, s->vm, a->u, a->par};
-  double *const out[] = {s->Lq, s->Lv, s->F};
+  const real *const in[] = {s->qm, s->vm, a->u, a->par};
+  real *const out[] = {s->Lq, s->Lv, s->F};
   to_midpoint(s, a->dt);
   sm_first(in, out, s->scratch);
 }
 
 static void evaluate_second(workspace *s, const arguments *a) {
-  const double *const in[] = {s->qm, s->vm, a->u, a->par};
-  double *const out[] = {s->Lq, s->Lv, s->F, s->Lqq, s->Lqv, s->Lvq, s->Lvv, s->Fq, s->Fv, s->Fu};
+  const real *const in[] = {s->qm, s->vm, a->u, a->par};
+  real *const out[] = {s->Lq, s->Lv, s->F, s->Lqq, s->Lqv, s->Lvq, s->Lvv, s->Fq, s->Fv, s->Fu};
   to_midpoint(s, a->dt);
   sm_second(in, out, s->scratch);
 }
 
-static void evaluate_constraints(workspace *s, const arguments *a, const double *q, double *jacobian) {
+static void evaluate_constraints(workspace *s, const arguments *a, const real *q, real *jacobian) {
   if (NC > 0) {
-    const double *const in[] = {q, a->par};
-    double *const out[] = {s->h, jacobian};
+    const real *const in[] = {q, a->par};
+    real *const out[] = {s->h, jacobian};
     sm_con(in, out, s->scratch);
   }
 }
 
 /* (D_q h(qb1)^T lam)_i */
-SM_INLINE double impulse(const workspace *s, int i) {
-  double sum = 0.0;
+SM_INLINE real impulse(const workspace *s, int i) {
+  real sum = SM_OF(0.0);
   for (int c = 0; c < NC; c++) {
     sum += s->Dh1[c * NQ + i] * s->lam[c];
   }
@@ -218,7 +220,7 @@ SM_INLINE double impulse(const workspace *s, int i) {
 
 /* The residual at q2, from L and F at the midpoint and h at q2. */
 static void residual(workspace *s, const arguments *a) {
-  const double *p = a->x + NQ;
+  const real *p = a->x + NQ;
   for (int i = 0; i < ND; i++) {
     s->G[i] = p[i] + 0.5 * a->dt * s->Lq[i] - s->Lv[i] + LEFT * a->dt * s->F[i] - impulse(s, i);
   }
@@ -232,14 +234,14 @@ static void residual(workspace *s, const arguments *a) {
 }
 
 /* d(D1 Ld + a dt F)/d qb2, row i, active column j */
-SM_INLINE double newton_entry(const workspace *s, double dt, int i, int j) {
+SM_INLINE real newton_entry(const workspace *s, real dt, int i, int j) {
   const int k = i * NA + j;
-  const double force = 0.5 * dt * s->Fq[k] + s->Fv[k];
+  const real force = 0.5 * dt * s->Fq[k] + s->Fv[k];
   return 0.25 * dt * s->Lqq[k] + 0.5 * (s->Lqv[k] - s->Lvq[k]) - s->Lvv[k] / dt + LEFT * force;
 }
 
-/* G_z, by columns, and its factors. */
-static int factorize(workspace *s, double dt) {
+/* G_z, by columns */
+static void newton_matrix(workspace *s, real dt) {
   memset(s->matrix, 0, sizeof s->matrix);
   for (int i = 0; i < ND; i++) {
     for (int j = 0; j < ND; j++) {
@@ -248,7 +250,7 @@ static int factorize(workspace *s, double dt) {
     for (int c = 0; c < NC; c++) {
 #ifdef SM_GAPS
       if (!s->closed[c]) {
-        s->matrix[(ND + c) * NZ + ND + c] = 1.0;
+        s->matrix[(ND + c) * NZ + ND + c] = SM_OF(1.0);
         continue;
       }
 #endif
@@ -256,6 +258,17 @@ static int factorize(workspace *s, double dt) {
       s->matrix[i * NZ + ND + c] = s->Dh2[c * NQ + i];
     }
   }
+}
+
+#ifdef SM_LANES
+/* The factors of G_z; returns the lanes that have them, of those that count. */
+static sm_flags factorize(workspace *s, real dt, sm_flags count) {
+  newton_matrix(s, dt);
+  return sm_lu(s->matrix, s->inverse, NZ, count);
+}
+#else
+static int factorize(workspace *s, double dt) {
+  newton_matrix(s, dt);
   return sm_lu(s->matrix, s->pivot, s->inverse, NZ);
 }
 
@@ -279,16 +292,20 @@ static void apply(workspace *s, const double *dz, double fraction) {
     s->lam[c] += fraction * dz[ND + c];
   }
 }
+#endif /* SM_LANES */
 
 #endif /* SM_BALLS */
 
-static void correction(workspace *s, double *dz) {
+static void correction(workspace *s, real *dz) {
   for (int i = 0; i < NZ; i++) {
     dz[i] = -s->G[i];
   }
   sm_lu_solve(s->matrix, s->pivot, s->inverse, dz, NZ);
 }
 
+#ifdef SM_LANES
+#include "lanes_newton.h"
+#else
 /* Newton's method from the present q2, lam to rounding. Large systems keep a factorization while it contracts by ten a
  * turn: evaluating the residual is ten times cheaper than the matrix. `damped` halves a correction until the next one,
  * measured with the same matrix, is smaller (the affine invariant monotonicity test); it is tried when the plain
@@ -347,11 +364,13 @@ static int newton(workspace *s, const arguments *a, double trust, int damped, in
   return SM_DIVERGED;
 }
 
+#endif /* SM_LANES */
+
 #ifndef SM_GAPS /* what follows is of steps of one segment */
 #ifndef SM_BALLS
-static void start(workspace *s, const arguments *a, const double *guess) {
+static void start(workspace *s, const arguments *a, const real *guess) {
   memcpy(s->q1, a->x, sizeof s->q1);
-  memcpy(s->q2, guess ? guess : a->x, ND * sizeof(double));
+  memcpy(s->q2, guess ? guess : a->x, ND * sizeof(real));
   for (int k = 0; k < NK; k++) {
     s->q2[ND + k] = a->u[NU + k];
   }
@@ -359,9 +378,9 @@ static void start(workspace *s, const arguments *a, const double *guess) {
   evaluate_constraints(s, a, s->q1, s->Dh1);
 }
 
-static void next_state(const workspace *s, const arguments *a, double *x2) {
-  double next[NX];
-  memcpy(next, s->q2, NQ * sizeof(double));
+static void next_state(const workspace *s, const arguments *a, real *x2) {
+  real next[NX];
+  memcpy(next, s->q2, NQ * sizeof(real));
   for (int i = 0; i < ND; i++) {
     next[NQ + i] = a->x[NQ + i] + a->dt * (s->Lq[i] + s->F[i]) - impulse(s, i);
   }
@@ -374,16 +393,17 @@ static void next_state(const workspace *s, const arguments *a, double *x2) {
 #endif
 
 /* Whether a solution found from a guess is that guess, momenta included: there may be others, which the map avoids. */
-static int is_guess(const workspace *s, const arguments *a, const double *guess) {
-  double next[NX], off = 0.0, size = 0.0;
+static sm_test is_guess(const workspace *s, const arguments *a, const real *guess) {
+  real next[NX], off = SM_OF(0.0), size = SM_OF(0.0);
   next_state(s, a, next);
   for (int i = 0; i < NX; i++) {
-    off = fmax(off, fabs(next[i] - guess[i]));
-    size = fmax(size, fabs(guess[i]));
+    off = sm_fmax(off, sm_abs(next[i] - guess[i]));
+    size = sm_fmax(size, sm_abs(guess[i]));
   }
   return off <= NEAR * (1.0 + size);
 }
 
+#ifndef SM_LANES
 /* Solves the step; info = {iterations, residual}. On return qm, vm belong to the last correction but one. */
 static int solve(workspace *s, const arguments *a, const double *guess, double *info) {
   int iterations = 0, status = SM_NOT_FINITE;
@@ -415,7 +435,6 @@ static int solve(workspace *s, const arguments *a, const double *guess, double *
   }
   return status;
 }
-
 /* L, F and h with their slopes and the factors of G_z at the solution, unless the last turn of Newton's method was there. */
 static int at_solution(workspace *s, const arguments *a) {
   if (s->left <= SAME) {
@@ -425,12 +444,13 @@ static int at_solution(workspace *s, const arguments *a) {
   evaluate_constraints(s, a, s->q2, s->Dh2);
   return FACTORIZE(s, a);
 }
+#endif /* SM_LANES */
 
 /* Forces [N] along the constraints' gaps during the step, positive when they pull. */
-static void write_multipliers(workspace *s, const arguments *a, double *multipliers) {
+static void write_multipliers(workspace *s, const arguments *a, real *multipliers) {
   if (NC > 0) {
-    const double *const in[] = {s->q1, a->par};
-    double *const out[] = {s->pull};
+    const real *const in[] = {s->q1, a->par};
+    real *const out[] = {s->pull};
     sm_pull(in, out, s->scratch);
     for (int c = 0; c < NC; c++) {
       multipliers[c] = s->pull[c] * s->lam[c] / a->dt;
@@ -440,7 +460,7 @@ static void write_multipliers(workspace *s, const arguments *a, double *multipli
 
 #ifndef SM_BALLS
 /* d(dt (L_q + F))/d qb1 (sign -1) or d qb2 (sign 1), entry k of the arrays over active columns */
-SM_INLINE double force_entry(const workspace *s, double dt, int k, double sign) {
+SM_INLINE real force_entry(const workspace *s, real dt, int k, double sign) {
   return 0.5 * dt * (s->Lqq[k] + s->Fq[k]) + sign * (s->Lqv[k] + s->Fv[k]);
 }
 
@@ -449,10 +469,10 @@ SM_INLINE double force_entry(const workspace *s, double dt, int k, double sign) 
 static void differentiate_length(workspace *s, const arguments *a) {
   static const int active[NA] = ACTIVE;
   for (int i = 0; i < ND; i++) {
-    double slope = 0.5 * s->Lq[i] + LEFT * s->F[i], momentum = s->Lq[i] + s->F[i];
+    real slope = 0.5 * s->Lq[i] + LEFT * s->F[i], momentum = s->Lq[i] + s->F[i];
     for (int j = 0; j < NA; j++) {
       const int k = i * NA + j;
-      const double v = s->vm[active[j]];
+      const real v = s->vm[active[j]];
       slope -= (0.5 * s->Lqv[k] - s->Lvv[k] / a->dt + LEFT * s->Fv[k]) * v;
       momentum -= (s->Lqv[k] + s->Fv[k]) * v;
     }
@@ -462,21 +482,18 @@ static void differentiate_length(workspace *s, const arguments *a) {
 }
 #endif
 
-/* D = dz/dw = -G_z^-1 G_w and P = dp2/dw with E = dp2/dz at the solution. */
-static int differentiate(workspace *s, const arguments *a) {
-  const double dt = a->dt;
+/* D = dz/dw = -G_z^-1 G_w and P = dp2/dw with E = dp2/dz, from what was evaluated and factorized at the solution. */
+static void slopes(workspace *s, const arguments *a) {
+  const real dt = a->dt;
   static const int active[NA] = ACTIVE;
-  if (at_solution(s, a)) {
-    return SM_SINGULAR;
-  }
   memset(s->D, 0, sizeof s->D);
   memset(s->P, 0, sizeof s->P);
   for (int i = 0; i < ND; i++) {
-    double *dz = s->D + i * NWP, *dp = s->P + i * NWP;
+    real *dz = s->D + i * NWP, *dp = s->P + i * NWP;
     for (int j = 0; j < NA; j++) {
       const int k = i * NA + j, column = active[j];
-      const double qq = 0.25 * dt * s->Lqq[k], vv = s->Lvv[k] / dt;
-      const double force = 0.5 * dt * s->Fq[k] - s->Fv[k];
+      const real qq = 0.25 * dt * s->Lqq[k], vv = s->Lvv[k] / dt;
+      const real force = 0.5 * dt * s->Fq[k] - s->Fv[k];
       dz[column] -= qq - 0.5 * (s->Lqv[k] + s->Lvq[k]) + vv + LEFT * force;
       dp[column] += force_entry(s, dt, k, -1.0);
       if (column >= ND) { /* the next kinematic value */
@@ -501,8 +518,8 @@ static int differentiate(workspace *s, const arguments *a) {
   differentiate_length(s, a);
 #endif
   if (NC > 0) {
-    const double *const in[] = {s->q1, a->par, s->lam};
-    double *const out[] = {s->H1};
+    const real *const in[] = {s->q1, a->par, s->lam};
+    real *const out[] = {s->H1};
     sm_con2(in, out, s->scratch);
     for (int i = 0; i < ND; i++) {
       for (int j = 0; j < NQ; j++) {
@@ -518,8 +535,17 @@ static int differentiate(workspace *s, const arguments *a) {
   }
   sm_lu_solve_many(s->matrix, s->pivot, s->inverse, s->D, NZ, NWP);
   sm_multiply_add(s->P, 1.0, s->E, NZ, 1, s->D, ND, NZ, NWP);
+}
+
+#ifndef SM_LANES
+static int differentiate(workspace *s, const arguments *a) {
+  if (at_solution(s, a)) {
+    return SM_SINGULAR;
+  }
+  slopes(s, a);
   return SM_OK;
 }
+#endif
 
 #endif /* SM_BALLS */
 

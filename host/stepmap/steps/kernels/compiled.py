@@ -18,8 +18,13 @@ from stepmap.graph.address import address as _address
 from stepmap.graph.address import address_or_null as _at
 from stepmap.graph.library import Order
 from stepmap.steps.kernels.info import Info
+from stepmap.steps.kernels.lanes import FEWEST, TWINS, Worth
+from stepmap.steps.kernels.lanes import pointer as _pointer
 from stepmap.steps.kernels.shares import alone, shared
 from stepmap.steps.limits import InputBounds
+
+
+ALIGNED = 64  # bytes: a vector of as many doubles as there are at most
 
 
 class Kernel(Protocol):
@@ -107,6 +112,7 @@ class CompiledKernel:
         self.sensitivities = tuple(order.value for order in sensitivities)  # names of libraries
         self.nx, self.ndx, self.nu, self.nc = sizes
         self._local = threading.local()
+        self._worth = Worth()
 
     @cached_property
     def first(self) -> ctypes.CDLL:
@@ -125,6 +131,28 @@ class CompiledKernel:
     def parameters(self) -> ctypes.CDLL:
         return _declare(library.load(self.recipe, Order.PARAMETERS))
 
+    @cached_property
+    def lanes(self) -> ctypes.CDLL | None:
+        """The library for many points at once; None where there is none, or no compiler any more."""
+        try:
+            return None if self.recipe.many is None else _declare(library.load(self.recipe.many, Order.FIRST))
+        except ToolchainError:
+            if compiler.find() is not None:
+                raise
+            return None
+
+    def _caller(self, of: str, name: str, points: int, entries: int) -> Callable[..., int]:
+        """A library's function for so many points, in lanes where that pays, with the workspaces of whoever calls."""
+        scalar = getattr(self, of)
+        paid = (
+            self.recipe.in_lanes and points >= FEWEST and ("lanes" in vars(self) or self._worth.after(points, entries))
+        )
+        if of != "first" or name not in TWINS or not paid or self.lanes is None:
+            return lambda *given: getattr(scalar, name)(self._workspace(of), *given)
+        twin, single = TWINS[name]
+        function, single_point = getattr(self.lanes, twin), _pointer(getattr(scalar, single))
+        return lambda *given: function(self._workspace("lanes"), *given, single_point, self._workspace(of))
+
     def _substitute(self, name: str) -> Kernel | None:
         """Stands in for a library that was never built where there is no compiler any more."""
         if name in self.__dict__:
@@ -142,10 +170,11 @@ class CompiledKernel:
         try:
             return getattr(self._local, name)  # type: ignore[no-any-return]
         except AttributeError:
-            memory = np.zeros(getattr(self, name).sm_workspace_bytes() // 8 + 1)
+            memory = np.zeros(getattr(self, name).sm_workspace_bytes() // 8 + ALIGNED // 8)
+            start = -(-memory.ctypes.data // ALIGNED) * ALIGNED
             setattr(self._local, name + "_memory", memory)
-            setattr(self._local, name, memory.ctypes.data)
-            return memory.ctypes.data
+            setattr(self._local, name, start)
+            return start
 
     # one step ---------------------------------------------------------------------------------------------------
 
@@ -193,14 +222,13 @@ class CompiledKernel:
         done = np.empty(m, dtype=np.intc)
         X[:, 0] = X0
         apart = 0 if U.ndim == 2 else n * self.nu
+        call = self._caller("first", "sm_rollout_many", m, n * self.ndx * (self.ndx + self.nu))
 
         def share(begin: int, end: int) -> Info:
             info = np.zeros(4)
             inputs = U if U.ndim == 2 else U[begin:end]
             outputs = (_at(X[begin:end]), _at(multipliers[begin:end]), done[begin:end].ctypes.data, _at(info))
-            status = self.first.sm_rollout_many(
-                self._workspace("first"), _at(par), *_lengths(dt), end - begin, n, apart, _at(inputs), *outputs
-            )
+            status = call(_at(par), *_lengths(dt), end - begin, n, apart, _at(inputs), *outputs)
             return _info(status, info)._replace(start=begin + int(info[3]))
 
         return shared(share, m, n * self.nx), X, multipliers, done
@@ -272,18 +300,18 @@ class CompiledKernel:
         self, of: str, name: str, par: Array, dt: Array, given: tuple[Array | None, ...], out: tuple[Array, ...]
     ) -> Info:
         """Calls a function on all points, in shares side by side; each share has a workspace of its own."""
-        function = getattr(getattr(self, of), name)
         points, work = len(out[0]), self.ndx * (self.ndx + self.nu)
+        call = self._caller(of, name, points, work)
         if alone(points, work):  # without what shares cost: filters ask for one point at a time
             info = np.zeros(3)
             arrays = [None if part is None else _address(part) for part in given + out]
-            return _info(function(self._workspace(of), _at(par), *_lengths(dt), points, *arrays, _at(info)), info)
+            return _info(call(_at(par), *_lengths(dt), points, *arrays, _at(info)), info)
 
         def share(begin: int, end: int) -> Info:
             info = np.zeros(3)
             arrays = [None if part is None else _at(part[begin:end]) for part in (*given, *out)]
             lengths = dt if len(dt) == 1 else dt[begin:end]
-            status = function(self._workspace(of), _at(par), *_lengths(lengths), end - begin, *arrays, _at(info))
+            status = call(_at(par), *_lengths(lengths), end - begin, *arrays, _at(info))
             found = _info(status, info)
             return found._replace(step=begin + found.step)
 
@@ -309,6 +337,8 @@ def _declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
         "sm_curvature": [*head, *[pointer] * 8],
         "sm_rollout": [*many, *[pointer] * 4],
         "sm_rollout_many": [*many, size, ctypes.c_ssize_t, *[pointer] * 5],
+        "sm_rollout_lanes": [*many, size, ctypes.c_ssize_t, *[pointer] * 7],
+        "sm_linearize_lanes": [*many, *[pointer] * 9],
         "sm_project": [*many, *[pointer] * 9],
         "sm_linearize_all": [*many, *[pointer] * 7],
         "sm_curvature_all": [*many, *[pointer] * 8],
