@@ -90,6 +90,9 @@ def headers() -> dict[str, str]:
             for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND), *own):
                 path = f"{Path(recipe.runtime).stem}/{name}{suffix}/model.h"
                 out[path] = write_sources(recipe, order)["model.h"]
+            if recipe.many is not None:
+                path = f"{Path(recipe.many.runtime).stem}/{name}/model.h"
+                out[path] = write_sources(recipe.many, Order.FIRST)["model.h"]
     for name, system in (("balls", balls()), ("ball", sm.systems.get("satellite"))):
         recipe = recipe_of(sm.VariationalStep(system, 0.1))
         for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):

@@ -33,7 +33,7 @@ def fresh() -> Iterator[None]:
 
 
 def results(name: str) -> dict[str, list[np.ndarray]]:
-    """What a system's map and searches on it give, in a library made for $STEPMAP_MARCH."""
+    """What a system's map and searches on it give, in libraries made for $STEPMAP_MARCH."""
     system = sm.systems.get(name)
     step = sm.discretize(system, 0.01)
     assert isinstance(step.kernel, CompiledKernel)
@@ -45,6 +45,9 @@ def results(name: str) -> dict[str, list[np.ndarray]]:
     path = step.rollout(x, U)
     z = np.linspace(-1.0, 1.0, step.ndx)
     starts = x + 1e-3 * np.random.default_rng(1).normal(size=(9, step.nx)) * (np.arange(step.nx) >= step.layout.nq)
+    assert (
+        step.kernel.lanes is not None
+    )  # from here on many points go in lanes, as many as the processor's vectors have
     many = step.rollout_many(starts, U)
     weights = np.eye(step.ndx), 0.1 * np.eye(step.nu)
     cost = sm.TrackingCost(*weights, weights[0], np.tile(x, (STEPS + 1, 1)), U)
@@ -54,7 +57,7 @@ def results(name: str) -> dict[str, list[np.ndarray]]:
         "A and B": list(step.linearize(path.x[-1], hold)),
         "curvature": list(step.curvature(path.x[-1], hold, z)),
         "rollout": [path.x, path.multipliers],
-        "many": [many.x, many.multipliers],
+        "many": [many.x, many.multipliers, *step.linearize_many(starts, U[: len(starts)])],
         "A and B along": list(step.linearize_along(path)),
         "gains": [sm.lqr(step, path, *weights, weights[0])],
         "search": [found.trajectory.x, found.trajectory.u, found.gains, np.array(found.cost)],

@@ -18,7 +18,8 @@ from stepmap.graph import cache
 
 RUNTIME = Path(__file__).parent / "runtime"
 REMEDY = "install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in the environment variable CC"
-# Results have the same bits on every processor: no product is fused with a sum, no function of libm becomes another. Speed comes from the processor's vectors; libraries are cached by its features.
+# Results have the same bits on every processor: no product is fused with a sum, no function of libm becomes another.
+# Speed comes from the processor's vectors; libraries are cached by its features.
 COMMON = (
     "-std=gnu11",
     "-fPIC",

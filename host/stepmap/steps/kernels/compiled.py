@@ -23,7 +23,6 @@ from stepmap.steps.kernels.lanes import pointer as _pointer
 from stepmap.steps.kernels.shares import alone, shared
 from stepmap.steps.limits import InputBounds
 
-
 ALIGNED = 64  # bytes: a vector of as many doubles as there are at most
 
 

@@ -1,4 +1,4 @@
-"""Many points at once in the lanes of vectors: when that pays, and what it takes besides the scalar library's arguments.
+"""Many points at once in the lanes of vectors: when that pays, and what it takes besides.
 
 Lanes have the bits of the scalar library, so results do not depend on which of the two is used.
 """

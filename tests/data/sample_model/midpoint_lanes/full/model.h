@@ -1,0 +1,42 @@
+#ifndef SM_MODEL_H
+#define SM_MODEL_H
+#define SM_IN_LANES
+#include "real.h"
+#define ND 2
+#define NK 2
+#define NU 1
+#define NC 1
+#define NA 3
+#define NP 0
+#define ACTIVE {0, 1, 3}
+#define FORCES_LEFT 0.5
+#define SM_SCRATCH 2
+void sm_first_angles(const real *const *in, real *const *out, real *w);
+void sm_first_0(const real *const *in, real *const *out, real *w);
+static void sm_first(const real *const *in, real *const *out, real *w) {
+  sm_first_angles(in, out, w);
+  sm_first_0(in, out, w);
+}
+void sm_second_angles(const real *const *in, real *const *out, real *w);
+void sm_second_0(const real *const *in, real *const *out, real *w);
+static void sm_second(const real *const *in, real *const *out, real *w) {
+  sm_second_angles(in, out, w);
+  sm_second_0(in, out, w);
+}
+void sm_con_angles(const real *const *in, real *const *out, real *w);
+void sm_con_0(const real *const *in, real *const *out, real *w);
+static void sm_con(const real *const *in, real *const *out, real *w) {
+  sm_con_angles(in, out, w);
+  sm_con_0(in, out, w);
+}
+void sm_con2_angles(const real *const *in, real *const *out, real *w);
+void sm_con2_0(const real *const *in, real *const *out, real *w);
+static void sm_con2(const real *const *in, real *const *out, real *w) {
+  sm_con2_angles(in, out, w);
+  sm_con2_0(in, out, w);
+}
+void sm_pull_0(const real *const *in, real *const *out, real *w);
+static void sm_pull(const real *const *in, real *const *out, real *w) {
+  sm_pull_0(in, out, w);
+}
+#endif
