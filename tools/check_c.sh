@@ -31,9 +31,9 @@ for file in "${files[@]}"; do
     good=0
     # Optimized, since that is when gcc sees values that are never set and indices out of bounds.
     gcc -std=c11 -O2 -Wall -Wextra -Wconversion -Wshadow -Werror "${places[@]}" -c "$file" -o /dev/null || good=1
-    # A model's sizes are constants, so conditions on them are always known.
+    # A model's sizes are constants, so conditions on them are always known; a definition leaves the sample's alone.
     cppcheck --quiet --std=c11 --enable=warning,style,performance,portability --inline-suppr --error-exitcode=1 \
-      --suppress=missingIncludeSystem --suppress=toomanyconfigs --suppress=knownConditionTrueFalse "${places[@]}" "$file" || good=1
+      --suppress=missingIncludeSystem --suppress=toomanyconfigs -D__SSE2__ --suppress=knownConditionTrueFalse "${places[@]}" "$file" || good=1
     if ((good == 0)); then touch "$stamp"; else status=1; fi
   done
 done

@@ -31,8 +31,8 @@ static sm_flags solve(workspace *s, const arguments *a, const real *guess, sm_fl
  * that of the guess, as at_solution has it: other lanes are evaluated at their solutions, all in one turn. */
 static sm_flags differentiate(workspace *s, const arguments *a, const real *guess, sm_flags count) {
   const sm_flags same = s->left <= SAME;
-  real found[ND];
   if (sm_any(count & ~same)) {
+    real found[ND];
     memcpy(found, s->q2, sizeof found);
     for (int i = 0; i < ND && guess; i++) {
       s->q2[i] = sm_where(same, guess[i], found[i]);
@@ -71,7 +71,7 @@ static void spread(const double *par, real *to) {
 }
 
 static sm_flags first_lanes(int n) {
-  sm_flags out;
+  sm_flags out = {0};
   for (int l = 0; l < SM_LANES; l++) {
     out[l] = -(l < n);
   }
@@ -80,7 +80,7 @@ static sm_flags first_lanes(int n) {
 
 /* What the rollouts of a group share. */
 typedef struct {
-  const double *par, *dt, *U;
+  const double *par, *dt;
   int each, n;
   ptrdiff_t apart;
   scalar_step step;
@@ -137,7 +137,7 @@ static void roll(workspace *s, const plan *of, const real *par, int lanes, doubl
 SM_EXPORT int sm_rollout_lanes(void *work, const double *par, const double *dt, int each, int m, int n, ptrdiff_t apart,
                                const double *U, double *X, double *multipliers, int *done, double *info,
                                scalar_step step, void *scalar) {
-  const plan of = {par, dt, U, each, n, apart, step, scalar};
+  const plan of = {par, dt, each, n, apart, step, scalar};
   real parameters[AT_LEAST_ONE(NP)];
   int worst = SM_OK;
   spread(par, parameters);
@@ -194,7 +194,7 @@ SM_EXPORT int sm_linearize_lanes(void *work, const double *par, const double *dt
                                  const double *U, const double *guess, double *X2, double *A, double *B, double *info,
                                  scalar_linearize linearize, void *scalar) {
   workspace *s = work;
-  real parameters[AT_LEAST_ONE(NP)], x[NX], u[AT_LEAST_ONE(NV)], near[NX], lengths;
+  real parameters[AT_LEAST_ONE(NP)], x[NX], u[AT_LEAST_ONE(NV)], near[NX], lengths = SM_OF(0.0);
   spread(par, parameters);
   for (int k = 0; k < n; k += SM_LANES) {
     const double *states[SM_LANES], *inputs[SM_LANES], *guesses[SM_LANES];

@@ -73,7 +73,7 @@ SM_INLINE real sm_at_most(real a, real b) { return sm_truth(a <= b); }
 SM_INLINE real sm_if(real flag, real x) { return (real)((sm_flags)x & (flag != 0.0)); }
 #define SM_EACH(name)                                                                                                  \
   SM_INLINE real sm_##name(real x) {                                                                                   \
-    real y;                                                                                                            \
+    real y = x;                                                                                                        \
     for (int i = 0; i < SM_WIDTH; i++) {                                                                               \
       y[i] = name(x[i]);                                                                                               \
     }                                                                                                                  \
@@ -81,7 +81,7 @@ SM_INLINE real sm_if(real flag, real x) { return (real)((sm_flags)x & (flag != 0
   }
 #define SM_EACH_PAIR(name)                                                                                             \
   SM_INLINE real sm_##name(real a, real b) {                                                                           \
-    real y;                                                                                                            \
+    real y = a;                                                                                                        \
     for (int i = 0; i < SM_WIDTH; i++) {                                                                               \
       y[i] = name(a[i], b[i]);                                                                                         \
     }                                                                                                                  \

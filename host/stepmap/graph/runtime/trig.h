@@ -137,7 +137,7 @@ SM_INLINE void sm_sincos(sm_wide x, sm_wide *sine, sm_wide *cosine) {
 
 #ifdef SM_LANES
 real sm_sqrt(real x) {
-  real y;
+  real y = x;
   for (int i = 0; i < SM_WIDTH; i++) {
     y[i] = sqrt(x[i]);
   }
