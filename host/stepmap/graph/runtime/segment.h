@@ -483,7 +483,7 @@ static void differentiate_length(workspace *s, const arguments *a) {
 #endif
 
 /* D = dz/dw = -G_z^-1 G_w and P = dp2/dw with E = dp2/dz, from what was evaluated and factorized at the solution. */
-static void slopes(workspace *s, const arguments *a) {
+static void differentiate_there(workspace *s, const arguments *a) {
   const real dt = a->dt;
   static const int active[NA] = ACTIVE;
   memset(s->D, 0, sizeof s->D);
@@ -542,7 +542,7 @@ static int differentiate(workspace *s, const arguments *a) {
   if (at_solution(s, a)) {
     return SM_SINGULAR;
   }
-  slopes(s, a);
+  differentiate_there(s, a);
   return SM_OK;
 }
 #endif

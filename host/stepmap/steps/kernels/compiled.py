@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from stepmap.steps.kernels.info import Info
 from stepmap.steps.kernels.lanes import FEWEST, TWINS, Worth
 from stepmap.steps.kernels.lanes import pointer as _pointer
 from stepmap.steps.kernels.shares import alone, shared
+from stepmap.steps.kernels.signatures import declare
 from stepmap.steps.limits import InputBounds
 
 ALIGNED = 64  # bytes: a vector of as many doubles as there are at most
@@ -115,26 +116,26 @@ class CompiledKernel:
 
     @cached_property
     def first(self) -> ctypes.CDLL:
-        return _declare(library.load(self.recipe, Order.FIRST))
+        return declare(library.load(self.recipe, Order.FIRST))
 
     @cached_property
     def second(self) -> ctypes.CDLL:
         """Built when second derivatives are first asked for: they are three quarters of the code."""
-        return _declare(library.load(self.recipe, Order.SECOND))
+        return declare(library.load(self.recipe, Order.SECOND))
 
     @cached_property
     def extended(self) -> ctypes.CDLL:
-        return _declare(library.load(self.recipe, Order.EXTENDED))
+        return declare(library.load(self.recipe, Order.EXTENDED))
 
     @cached_property
     def parameters(self) -> ctypes.CDLL:
-        return _declare(library.load(self.recipe, Order.PARAMETERS))
+        return declare(library.load(self.recipe, Order.PARAMETERS))
 
     @cached_property
     def lanes(self) -> ctypes.CDLL | None:
         """The library for many points at once; None where there is none, or no compiler any more."""
         try:
-            return None if self.recipe.many is None else _declare(library.load(self.recipe.many, Order.FIRST))
+            return None if self.recipe.many is None else declare(library.load(self.recipe.many, Order.FIRST))
         except ToolchainError:
             if compiler.find() is not None:
                 raise
@@ -324,29 +325,3 @@ def _info(status: int, info: Array) -> Info:
 def _lengths(dt: Array) -> tuple[int | None, int]:
     """Where lengths of steps are, and how far apart: 0 where all steps have the same."""
     return _at(dt), int(len(dt) > 1)
-
-
-def _declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    pointer, real, size = ctypes.c_void_p, ctypes.c_double, ctypes.c_int
-    head: list[Any] = [pointer, pointer, real]
-    many: list[Any] = [pointer, pointer, pointer, size, size]
-    signatures: dict[str, list[Any]] = {
-        "sm_step": [*head, *[pointer] * 5],
-        "sm_linearize": [*head, *[pointer] * 7],
-        "sm_curvature": [*head, *[pointer] * 8],
-        "sm_rollout": [*many, *[pointer] * 4],
-        "sm_rollout_many": [*many, size, ctypes.c_ssize_t, *[pointer] * 5],
-        "sm_rollout_lanes": [*many, size, ctypes.c_ssize_t, *[pointer] * 7],
-        "sm_linearize_lanes": [*many, *[pointer] * 9],
-        "sm_project": [*many, *[pointer] * 9],
-        "sm_linearize_all": [*many, *[pointer] * 7],
-        "sm_curvature_all": [*many, *[pointer] * 8],
-        "sm_sensitivity_all": [*many, *[pointer] * 8],
-        "sm_parameters_all": [*many, *[pointer] * 8],
-        "sm_second_sensitivity_all": [*many, *[pointer] * 7],
-    }
-    for name, arguments in signatures.items():
-        if hasattr(loaded, name):
-            getattr(loaded, name).argtypes = arguments
-    loaded.sm_workspace_bytes.restype = ctypes.c_size_t
-    return loaded
