@@ -1,5 +1,6 @@
 /* A step in the lanes of a vector, and what brings points into lanes and out of them. Included by units that are compiled
  * with SM_LANES. */
+#include "model.h"
 #include "segment.h"
 
 #ifndef SM_LANES
@@ -78,4 +79,3 @@ static inline sm_flags first_lanes(int n) {
   }
   return out;
 }
-
