@@ -196,7 +196,7 @@ def test_a_file_that_may_not_grow(built: Path) -> None:
 def test_a_full_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0755", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=0755", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("only root may mount a small file system")
     try:

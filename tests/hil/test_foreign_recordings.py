@@ -301,14 +301,6 @@ def test_infinities_are_no_numbers(tmp_path: Path) -> None:
     assert read(path).of("/tick") == []
 
 
-@pytest.mark.parametrize("how", [CompressionType.ZSTD, CompressionType.LZ4])
-def test_compressed_recordings_are_refused_before_they_grow(how: CompressionType, tmp_path: Path) -> None:
-    bomb = replace(whole(), raw={"/tick": b'{"a": "' + b" " * 50_000_000 + b'"}'}).write(tmp_path / "run.mcap", how)
-    assert bomb.stat().st_size < 2_000_000
-    with pytest.raises(DamagedError, match="is compressed, and recordings are not"):
-        read(bomb)
-
-
 def test_a_length_beyond_the_file_is_no_reason_to_ask_for_memory(tmp_path: Path) -> None:
     content = bytearray(whole().write(tmp_path / "run.mcap").read_bytes())
     content[9:17] = (2**33).to_bytes(8, "little")  # of the first record, behind the magic and its kind

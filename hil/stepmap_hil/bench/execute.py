@@ -72,6 +72,7 @@ def real_robot(
             upload(link, setup.controller.schedule.pack(), setup.key)
         frames = HostOfOwnEncoders(link) if isinstance(camera, OwnEncoders) else camera
         with RobotRun(setup, link, frames, operator, recorder=recorder, listener=listener) as run:
+            run.log.watch(camera, setup.settings.points)
             run.run.took_upload = takes_uploads(heartbeat)
             run.prepare(setup.rig.countdown)
             made = run.go(setup.planned, watch)
@@ -120,6 +121,7 @@ def _run(
             report("uploading the schedule")
             results = bring_schedule(setup.faults, board, opened.link, setup.controller.schedule.pack(), setup.key)
         with Bench(setup, opened, recorder=recorder, listener=listener) as bench:
+            bench.log.watch(sensor, setup.settings.points)
             bench.run.results += results
             bench.run.took_upload = takes
             report("calibrating and arming")

@@ -31,6 +31,7 @@ class BenchSettings:
     plant: PlantErrors = field(default_factory=PlantErrors)
     steps: int = 50  # that a robot which walks is to make
     angles: str = "rad"  # how report and live page show them
+    points: float = 5.0  # Hz, how often a recording has what a depth camera sees
 
 
 def read_settings(file: Path) -> BenchSettings:
@@ -41,7 +42,7 @@ def read_settings(file: Path) -> BenchSettings:
 def settings_in(root: Table) -> BenchSettings:
     """The table [bench] of a job's outermost table; raises JobError with the line of what is wrong."""
     table = root.table("bench").renamed({"substeps": "io_cycles"})
-    table.only(("sensor", "io_cycles", "jitter", "latency", "plant", "steps", "angles"))
+    table.only(("sensor", "io_cycles", "jitter", "latency", "plant", "steps", "angles", "points"))
     usual = BenchSettings()
     io_cycles = table.whole("io_cycles", usual.io_cycles)
     if not 1 <= io_cycles <= 100:
@@ -53,7 +54,8 @@ def settings_in(root: Table) -> BenchSettings:
     steps = table.whole("steps", usual.steps)
     if not 1 <= steps <= MOST_STEPS:
         raise table.error(f"must be 1 to {MOST_STEPS} steps of a robot that walks, got {steps}", "steps")
-    return BenchSettings(sensor, io_cycles, jitter, latency, plant, steps, angles)
+    points = _within(table, "points", usual.points, 0.0, 30.0, "per second")
+    return BenchSettings(sensor, io_cycles, jitter, latency, plant, steps, angles, points)
 
 
 def _plant(table: Table, system: Table) -> PlantErrors:

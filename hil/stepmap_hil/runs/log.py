@@ -190,8 +190,13 @@ class RunLog:
                 names = [c.name for c in self.job.system.coordinates]
                 self.recorder.write("/plant", time, **_named(names, seen.coordinates))
             if self.scene is not None:
-                self.scene.tick(row, estimate, self.codec.decode("command", row.command))
+                self.scene.tick(row, estimate, self.codec.decode("command", row.command), seen.time)
         return row
+
+    def watch(self, sensor: object, rate: float) -> None:
+        """Records what a depth camera sees, so many times per second."""
+        if self.scene is not None:
+            self.scene.watch(sensor, rate)
 
     def followed(self, time: float, message: Message) -> None:
         """Logs what a board said of set-points in a tick."""

@@ -1,6 +1,7 @@
 """Recordings: MCAP files with JSON messages, and protobuf ones for viewers; Foxglove and PlotJuggler open them.
 
-What was written before the disk was full, or before a crash, can be read.
+Chunks are packed by zstd and small: what was written before the disk was full, or before a crash, can be read, up to
+the last whole chunk.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mcap.writer import CompressionType, Writer
 from stepmap.errors import DamagedError, ModelError
 from stepmap.files import open_file
 from stepmap.text import printable
-from stepmap_hil.runs.cut_chunk import cut_chunk
+from stepmap_hil.runs.chunks import cut_chunk, unpacked
 
 KINDS: dict[type, dict[str, Any]] = {
     bool: {"type": "boolean"},
@@ -36,7 +37,8 @@ KINDS: dict[type, dict[str, Any]] = {
 LIBRARY = "stepmap"
 NAME = re.compile(r"\w[\w .+-]{0,79}")  # no separator of paths, nothing that begins with a dot or a dash
 EPOCH = re.compile(r"[0-9]{1,19}")
-LARGEST = 2 * 1024**3  # bytes of a file: some hours; all of it is read into memory
+LARGEST = 2 * 1024**3  # bytes of a file and of its unpacked chunks: some hours; all of it is read into memory
+CHUNK = 16 * 1024  # bytes, about 0.1 s: what a cut may cost; four times larger ones are a tenth smaller
 DAMAGED = (McapError, EOFError, ValueError, AssertionError, LookupError, OverflowError, MemoryError, struct.error)
 """What the reader raises at the end of a cut file, or in the middle of a damaged one."""
 
@@ -64,7 +66,7 @@ class Recorder:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file: IO[bytes] = path.open("wb")
-        self._writer = Writer(self._file, compression=CompressionType.NONE, chunk_size=64 * 1024)
+        self._writer = Writer(self._file, compression=CompressionType.ZSTD, chunk_size=CHUNK)
         self._channels: dict[str, int] = {}
         self._sequence = 0
         self._epoch = _epoch(about)
@@ -195,7 +197,7 @@ def read(path: Path) -> Recording:
             size = os.fstat(file.fileno()).st_size
             if size > LARGEST:
                 raise DamagedError(f"{path} has {size} bytes, and recordings have {LARGEST} at most")
-            for part in whole_records(_whole(records_of(file, size), path)):
+            for part in whole_records(_entries(records_of(file, size), path)):
                 if isinstance(part, Metadata):
                     made.about[part.name] = {name: printable(text) for name, text in part.metadata.items()}
                 elif isinstance(part, Attachment):
@@ -210,24 +212,38 @@ def read(path: Path) -> Recording:
     return made
 
 
-def _whole(records: Iterator[McapRecord], path: Path) -> Iterator[McapRecord | Entry]:
-    """Records, with messages as entries. Packed chunks are refused: they may become any size."""
+def _entries(records: Iterator[McapRecord], path: Path) -> Iterator[McapRecord | Entry]:
+    """Records, with messages as entries."""
     topics: dict[int, str] = {}  # of channels in JSON; the others are for viewers
     known: set[int] = set()
+    for part in parts_of(records, path):
+        if isinstance(part, Channel):
+            known.add(part.id)
+            if part.message_encoding == "json":
+                topics[part.id] = part.topic
+        elif isinstance(part, Message):
+            if part.channel_id in topics or part.channel_id not in known:
+                content = _content(part.data, path)
+                yield Entry(topics[part.channel_id], part.log_time * 1e-9, content, part.log_time)
+        else:
+            yield part
+
+
+def parts_of(records: Iterator[McapRecord], path: Path) -> Iterator[McapRecord]:
+    """Records with those of chunks in their place; all that is unpacked has a bound."""
+    total = 0
     for record in records:
-        if isinstance(record, Chunk) and record.compression:
-            raise DamagedError(f"{path} is compressed, and recordings are not: mcap decompress makes one that is not")
-        for part in breakup_chunk(record) if isinstance(record, Chunk) else (record,):
-            if isinstance(part, Channel):
-                known.add(part.id)
-                if part.message_encoding == "json":
-                    topics[part.id] = part.topic
-            elif isinstance(part, Message):
-                if part.channel_id in topics or part.channel_id not in known:
-                    content = _content(part.data, path)
-                    yield Entry(topics[part.channel_id], part.log_time * 1e-9, content, part.log_time)
-            else:
-                yield part
+        if not isinstance(record, Chunk):
+            yield record
+            continue
+        try:
+            opened = unpacked(record)
+        except DamagedError as error:
+            raise DamagedError(f"{path}: {error}") from None
+        total += len(opened.data)
+        if total > LARGEST:
+            raise DamagedError(f"{path} unpacks to more than {LARGEST} bytes, and recordings have that at most")
+        yield from breakup_chunk(opened)
 
 
 def _content(data: bytes, path: Path) -> dict[str, Any]:

@@ -42,6 +42,8 @@ def finish(
     screen.print()
     screen.print(verdict_line(verdict, summary), soft_wrap=not screen.is_terminal)
     screen.print(f"report  {kept.path / 'report.html'}", soft_wrap=True)
+    size = kept.recording.stat().st_size / 1e6
+    screen.print(f"recording  {kept.recording}, {size:.2g} MB", soft_wrap=True)
     return verdict, reason
 
 

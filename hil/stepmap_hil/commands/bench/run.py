@@ -24,6 +24,7 @@ from stepmap_hil.commands.stage_list import StageList
 from stepmap_hil.faults.spec import offered as operator_faults
 from stepmap_hil.report import write as results
 from stepmap_hil.runs import folders as runs
+from stepmap_hil.runs.foxglove.confidence import write_confidence
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
@@ -87,6 +88,7 @@ class _BenchRun:
             other = self.other or self.prepared.with_uploads(self.clock, port=closed.took_upload)
             with self.clock.stage("open loop"), working("open loop"):
                 opened = running.open_loop(other, lambda text: None)
+        write_confidence(recorder, self.setup.controller, closed)
         known = self._facts(kept) | self._timing()
         results.complete(recorder, opened, known)
         return closed, opened, known

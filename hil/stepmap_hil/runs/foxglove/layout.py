@@ -20,7 +20,11 @@ def layout(controller: Controller) -> str:
         "Plot!commands": [f"/command.{name}" for name in step.input_names[:MOST]],
     }
     configs: dict[str, Any] = {
-        "3D!scene": {"followTf": "world", "topics": {"/scene": {"visible": True}}, "scene": {"enableStats": False}},
+        "3D!scene": {
+            "followTf": "world",
+            "topics": {"/scene": {"visible": True}, "/points": {"visible": True, "pointSize": 3}},
+            "scene": {"enableStats": False},
+        },
         **{
             panel: {"paths": [{"value": path, "enabled": True, "timestampMethod": "receiveTime"} for path in paths]}
             for panel, paths in plots.items()

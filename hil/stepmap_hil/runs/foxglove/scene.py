@@ -9,6 +9,7 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.mechanics.system import System
 from stepmap_codegen import Controller
+from stepmap_hil.runs.foxglove.points import WORLD, PointWriter, SeesPoints
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.wire import dialect
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from stepmap.plots.skeleton import Skeleton
     from stepmap_hil.runs.log import Row
 
-WORLD = "world"
 COLORS = {"plant": (0.0, 0.45, 0.70, 1.0), "estimate": (0.84, 0.37, 0.0, 0.6), "reference": (0.0, 0.62, 0.45, 0.5)}
 BALL, STRING, LINK = 0.03, 0.004, 0.012  # of the size of the scene
 BAD = ("fault", "stopped", "error")  # words in events that are warnings
@@ -34,10 +34,16 @@ class SceneWriter:
         self.pose, self.shape = step.layout.pose, skeleton(step.system)
         self.plan = controller.schedule.values()[:, : step.nx + step.nu]
         path = self.system.positions(self.pose(self.plan[:, : step.nx]))[:, self.shape.visible]
+        self._points: PointWriter | None = None
         self.size = max(float(np.linalg.norm(np.ptp(path.reshape(-1, 3), axis=0))), 1e-3)
 
-    def tick(self, row: Row, estimate: Array, command: Array) -> None:
-        """One tick: frames, the mechanism in three colours, and signals by name."""
+    def watch(self, sensor: object, rate: float) -> None:
+        """From now on also what a depth camera sees, ``rate`` times per second; 0 for never."""
+        if rate > 0 and isinstance(sensor, SeesPoints):
+            self._points = PointWriter(self.recorder, sensor, rate)
+
+    def tick(self, row: Row, estimate: Array, command: Array, frame: float) -> None:
+        """One tick: frames, the mechanism in three colours, and signals by name; its ``frame`` was taken then [s]."""
         step = self.controller.plant.step
         planned = self.plan[min(row.tick, len(self.plan) - 1)]
         poses = {"estimate": self.pose(estimate), "reference": self.pose(planned[: step.nx])}
@@ -47,9 +53,11 @@ class SceneWriter:
         first = next(iter(places.values()))
         self.recorder.write_proto("/tf", row.time, self._transforms(row.time, first))
         self.recorder.write_proto("/scene", row.time, self._scene(row.time, places))
-        self._signals(row, planned, command)
+        self._signals(row, planned, command, frame)
+        if self._points is not None and row.measured:
+            self._points.tick(row.time, frame)
 
-    def _signals(self, row: Row, planned: Array, command: Array) -> None:
+    def _signals(self, row: Row, planned: Array, command: Array, frame: float) -> None:
         step = self.controller.plant.step
         write = self.recorder.write
         names = step.input_names
@@ -58,7 +66,7 @@ class SceneWriter:
         channels = [name for name, _ in self.system.sensor_channels]
         seen = {name: row.measured and bool(row.valid >> k & 1) for k, name in enumerate(channels)}
         if all(seen.values()):  # JSON has no number for what was not seen
-            write("/measurement", row.time, **_named(channels, np.array(row.z)))
+            write("/measurement", row.time, **_named(channels, np.array(row.z)), frame_time=float(frame))
         write("/state", row.time, state=dialect.word("STEPMAP_STATE", row.state), tick=row.tick)
 
     def log(self, time: float, text: str) -> None:
