@@ -97,6 +97,11 @@ flood: setup ## a minute of keyless bytes at full line rate for each attack, on 
 soak: setup ## an hour of the bench in lock-step with random faults
 	$(BIN)/python -m tests.hil.soak
 
+.PHONY: pictures
+pictures: setup ## draw docs/images: architecture, a tick, and the live page of an emulated F405 in a headless Chromium
+	$(BIN)/python -m tools.pictures
+	$(BIN)/python -m tools.pictures.live
+
 lock: ## pin the newest packages pyproject.toml allows in requirements.lock
 	@PYTHON='$(PYTHON)' tools/lock.sh
 

@@ -322,7 +322,24 @@ def test_a_page_in_its_own_process_takes_no_time_from_a_run() -> None:
             spent.append(time.thread_time() - at)
         assert np.median(spent) < 0.0005  # s
         page.note("a note")
-        assert page.injected() == []
+        assert not page.opened.is_set()
+        assert not page.wants_points  # before they are asked for
+        with connect(f"{page.url.replace('http', 'ws')}feed", **PATIENT) as feed:
+            wait_for(page.opened.is_set, "the run knows that the page is open")
+            for order in ({"do": "layer", "what": "depth points", "on": True}, {"do": "fault", "what": "link cut"}):
+                feed.send(json.dumps(order))
+            for nonsense in (
+                "",
+                "[",
+                "null",
+                '{"do": "fault", "what": "another"}',
+                '{"do": "show", "what": 1}',
+                "x" * 2000,
+            ):
+                feed.send(nonsense)
+            feed.send(json.dumps({"do": "layer", "what": "plant", "on": False}))
+            wait_for(lambda: page.wants_points, "points are wanted")
+        assert page.injected() == ["link cut"]
         assert not page.stop_requested
         page.finish("done")
     assert not served(page.url)
@@ -378,7 +395,7 @@ def test_what_is_shown_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(page, "update", see)
         run = closed_loop(made, None, page.wait, None, LiveRun(page, signals))
         (over,) = said(page, "over")
-        assert (over["state"], over["reason"], over["tone"]) == ("done", "", "pass")
+        assert (over["state"], over["reason"], over["tone"]) == ("done", "ran to its end", "pass")
         assert [event["text"] for event in said(page, "event")] == ["armed", "running", "stopped"]
         names = {told["name"] for told in said(page, "layer")}
     assert names == set(LAYERS)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.sync.client import ClientConnection, connect
 
 from stepmap_hil.bench.replay import _send_again
 from stepmap_hil.boards import NativeBoard
@@ -24,7 +30,8 @@ from stepmap_hil.wire.upload import upload
 from tests.hil.browser import CHROMIUM, Browser
 from tests.hil.commands import build_folder, command, running
 from tests.pil.built import KEY, ROOT, firmware
-from tests.processes import PATIENCE, TIED
+from tests.processes import PATIENCE, TIED, heed_signals, wait_for
+from tests.undrawn import STEPMAP
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
@@ -174,3 +181,83 @@ def test_a_fault_that_ends_the_run_is_shown(build: Path, browser: Browser) -> No
     assert (result["kind"], result["ok"], result["by_hand"]) == ("encoder", True, True)
     assert result["seen"].startswith("fault, motor_encoder")
     assert events[-1] == "stopped"
+
+
+def without_emulators(folder: Path) -> str:
+    """A search path with all programs of this one but QEMU."""
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(place).glob("[!q]*"):
+            link = folder / program.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(program)
+    return str(folder)
+
+
+def heard(feed: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next message of a kind."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        for told in json.loads(feed.recv(PATIENCE)):
+            if told["kind"] == kind:
+                return dict(told)
+    raise TimeoutError(kind)
+
+
+def test_the_demo_at_a_terminal(tmp_path: Path) -> None:
+    """It waits for a browser, can be stopped, shows the run again, and ends at Ctrl-C; without QEMU."""
+    (tmp_path / "bin").mkdir()
+    mine, other = pty.openpty()
+    process = subprocess.Popen(
+        [*TIED, *STEPMAP, "demo", "--live"],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": without_emulators(tmp_path / "bin")},
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        preexec_fn=heed_signals,
+    )
+    os.close(other)
+    told = Terminal(mine)
+    try:
+        told.wait_for("open it to begin; Enter begins without it")
+        url = told.wait_for(r"live page: (\S+)")[1]
+        assert "note: stm32f405 runs in qemu-system-arm, which is not installed" in told.text.replace("\r\n", " ")
+        with connect(f"{url.replace('http', 'ws')}feed", open_timeout=PATIENCE, proxy=None) as feed:
+            assert heard(feed, "tick")["row"][0] == 0.0
+            feed.send(json.dumps({"do": "stop"}))
+            assert heard(feed, "over")["reason"] == "by the user"
+            heard(feed, "report")
+            told.wait_for("the page shows the run again; Ctrl-C or Enter closes it")
+            process.send_signal(signal.SIGINT)
+            heard(feed, "closed")
+        assert process.wait(PATIENCE) == 0
+        assert "STOPPED" in told.text
+    finally:
+        process.kill()
+        process.wait()
+        told.close()
+
+
+class Terminal:
+    """What a process writes to a terminal, read in a thread, as it would wait for that otherwise."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.text = ""
+        self._descriptor = descriptor
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):  # the last process that has it open has ended
+            while more := os.read(self._descriptor, 65536):
+                self.text += more.decode(errors="replace")
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        wait_for(lambda: re.search(pattern, self.text) is not None, f"the terminal shows {pattern}")
+        found = re.search(pattern, self.text)
+        assert found is not None
+        return found
+
+    def close(self) -> None:
+        self._thread.join(PATIENCE)
+        os.close(self._descriptor)

@@ -29,6 +29,7 @@ from stepmap_hil.wire.dialect import Message
 if TYPE_CHECKING:
     from stepmap_hil.live import LivePage, RemotePage
 
+ENDED = "ran to its end"
 LINGER = 0.5  # s, so that the browser shows why a run failed
 POINTS = 2000  # of a depth camera, at most
 SLACK = 0.1  # s that a run which was held up may catch up
@@ -102,7 +103,7 @@ class LiveRun(RunListener):
 def outcome(run: Run) -> tuple[str, str]:
     """State and reason in which a run ended."""
     state, _, reason = (run.ended or "done").partition(": ")
-    return ("stopped", "by the user") if run.ended == STOPPED else (state, reason)
+    return ("stopped", "by the user") if run.ended == STOPPED else (state, reason if run.ended else ENDED)
 
 
 def given(controller: Controller, signals: Signals, around: Array, planned: float) -> dict[str, Any]:

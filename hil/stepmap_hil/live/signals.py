@@ -57,7 +57,7 @@ class Signals:
         made = []
         for k, unit in enumerate(self._units):
             of = self._of(unit)
-            lines = (f"tracking{of}", f"estimate{of}")
+            lines = (self._line("tracking", unit), self._line("estimate", unit))
             made.append(Chart(f"Error{of}", small(unit, self.angles).symbol, lines, low=0.0, error=k == 0))
         return [*made, *self._behind_charts(), *self._innovation_charts(), *self._command_charts(), *self._timing()]
 
@@ -107,6 +107,10 @@ class Signals:
     def _of(self, unit: str) -> str:
         """What an error is of, where there are several units."""
         return "" if len(self._units) == 1 else " of masses" if unit == "m" else f" of {plural(unit)}"
+
+    def _line(self, kind: str, unit: str) -> str:
+        """The name of a line; what stands before a colon says of which chart, and is not shown."""
+        return kind if len(self._units) == 1 else f"error{self._of(unit)}: {kind}"
 
     def _moved(self) -> dict[str, list[int]]:
         """Numbers of kinematic coordinates, by unit."""
@@ -161,7 +165,7 @@ class Signals:
         made = {}
         for kind, one, other in (("tracking", truth, goal), ("estimate", estimate, truth)):
             for unit, value in self._errors(one[None], other[None]).items():
-                made[f"{kind}{self._of(unit)}"] = small(unit, self.angles).factor * value
+                made[self._line(kind, unit)] = small(unit, self.angles).factor * value
         return made
 
     def _innovations(self, row: Row) -> dict[str, float]:

@@ -166,7 +166,7 @@ function makeChart(chart, last) {
     height: 140,
     padding: [7, 16, last ? 0 : 6, 0],
     scales: { x: { time: false, range: () => spanOf() }, y: { range: () => scaleOf(made) } },
-    axes: [{ ...axis, size: last ? 22 : 0, values: (u, all) => all.map((v) => (last ? `${v} s` : "")) }, { ...axis, size: 42, space: 24 }],
+    axes: [{ ...axis, size: last ? 22 : 0, values: (u, all) => all.map((v) => (last ? `${v} s` : "")) }, { ...axis, size: 42, space: 18 }],
     series: [{}, ...chart.lines.map((name, n) => ({ label: name, stroke: () => css(`c${n % 6}`), width: 1.6, points: { show: false }, spanGaps: false }))],
     legend: { show: false },
     cursor: { show: true, x: false, y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },

@@ -10,7 +10,7 @@ function send(order) {
 // Messages, by their kind
 const hear = {
   page(told) {
-    Object.assign(live, { page: told, moods: [], events: [], over: false, at: null, zoom: null, mood: null });
+    Object.assign(live, { page: told, moods: [], events: [], over: false, at: null, zoom: null, mood: null, report: false, stopping: false });
     document.title = byId("title").textContent = told.title;
     byId("planned").textContent = told.planned ? `of ${told.planned.toFixed(1)} s` : "";
     byId("events").replaceChildren();
@@ -56,7 +56,7 @@ const hear = {
   offer(told) { byId("inject").hidden = !told.faults; },
   stopping() { live.stopping = true; },
   over(told) { live.over = true; live.outcome = told; },
-  report() { byId("report").hidden = false; },
+  report() { live.report = true; },
   closed() { live.closed = true; },
   scene() { live.scene = true; },
 };
@@ -88,7 +88,8 @@ function showTick() {
     byId("state").textContent = shown.state;
     const here = live.over && at >= 0 ? live.moods[ticks.mood[at]] : null;
     const told = here && live.at < ticks.time.length - 1 ? `at ${ticks.time[at].toFixed(2)} s: ${here.state}${here.reason ? `, ${here.reason}` : ""}` : "";
-    byId("reason").textContent = told || shown.reason;
+    byId("reason").textContent = byId("reason").title = told || shown.reason;
+    byId("reason").classList.toggle("long", byId("reason").textContent.length > 70);
   }
   const end = live.page.planned ?? ticks.time[ticks.time.length - 1] ?? 1;
   byId("time").textContent = `${(at >= 0 ? ticks.time[at] : 0).toFixed(2)} s`;
@@ -102,6 +103,7 @@ function showTick() {
 function showState() {
   const stop = byId("stop");
   stop.hidden = live.over;
+  byId("report").hidden = !(live.over && live.report && live.open);
   stop.disabled = live.stopping || !live.open;
   stop.textContent = live.stopping ? "stopping" : "STOP";
   byId("veil").hidden = ticks.time.length > 0 && live.scene;
@@ -198,9 +200,9 @@ dark.addEventListener("change", () => {
   if (live.page && live.open) loadScene();
   soon();
 });
+new ResizeObserver(() => live.page && sizeCharts()).observe(byId("charts"));
 window.addEventListener("resize", () => {
   if (!live.page) return;
-  sizeCharts();
   const stage = byId("stage"), aspect = stage.clientWidth / Math.max(stage.clientHeight, 1);
   if (live.open && Math.abs(Math.log(aspect / live.aspect)) > 0.25) loadScene();
 });

@@ -1,7 +1,12 @@
-"""``stepmap demo``: two systems of the papers, simulated and drawn, and one of them optimized."""
+"""``stepmap demo``: two systems of the papers, simulated and drawn, and one of them optimized.
+
+With ``--live`` the latter runs on a board, on a page in the browser.
+"""
 
 from __future__ import annotations
 
+import ctypes.util
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +17,9 @@ import typer
 
 import stepmap
 from stepmap import jobs, systems
-from stepmap.cli.output import console, figures, working
+from stepmap.cli import plugins
+from stepmap.cli.output import complain, console, figures, working
+from stepmap.errors import ToolchainError
 from stepmap.files import write_whole
 from stepmap.formula import parse
 from stepmap.jobs import optimize as optimum
@@ -90,12 +97,43 @@ MOVES = {SUSPENDED.system: suspended_moves, MARIONETTE.system: marionette_moves}
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where pictures and report go.")] = Path("build/demo"),
+    live: Annotated[
+        bool, typer.Option("--live", help="Let a board move the mass, and show that on a page in your browser.")
+    ] = False,
 ) -> None:
-    """Simulate a suspended mass and a marionette, optimize the former; leave pictures and a report."""
+    """Simulate a suspended mass and a marionette, optimize the former; leave pictures and a report.
+
+    With --live, optimize the former, generate and build its firmware, and let an emulated STM32F405, or a process of
+    this computer where QEMU or a compiler for it is missing, move the mass along a figure of eight. A page in the
+    browser shows it, and shows it again until Ctrl-C.
+    """
+    if live:
+        _live()
+        return
     sections = [_scene(SUSPENDED, out), _optimum(out), _scene(MARIONETTE, out)]
     path = out / "report.html"
     write_whole(path, page("What stepmap does", sections, INTRODUCTION))
     console().print(f"report: {path}")
+
+
+def _live() -> None:
+    """The job of the optimum on a board, watched by a Kinect where its driver is there."""
+    sensor = "kinect" if ctypes.util.find_library("freenect") else "gaussian"
+    words = [str(JOB), "--live", "--no-open-loop", "--sensor", sensor]
+    try:
+        _bench(*words, "--board", "stm32f405")
+    except ToolchainError as error:
+        if shutil.which(error.command):  # not missing: it failed
+            raise
+        complain(f"{str(error).splitlines()[0]}; a process of this computer stands in", hint=error.hint, kind="note")
+        _bench(*words, "--board", "native")
+
+
+def _bench(*words: str) -> None:
+    """Runs ``stepmap bench``, which belongs to a package above this one."""
+    bench = plugins.command("bench")
+    with bench.make_context("bench", list(words)) as context:
+        bench.invoke(context)
 
 
 def _scene(scene: Scene, out: Path) -> Section:
