@@ -151,7 +151,7 @@ def test_a_recording_in_all_windows(browser: Browser, tmp_path: Path, monkeypatc
             browser.prefer(scheme)
             browser.resize(1440, 900)
             browser.open(page.url)
-            browser.wait(f"document.getElementById('scene') && {READY} && {CANVAS}")
+            browser.wait(f"document.readyState === 'complete' && {READY} && {CANVAS}")
             for width, height in WIDTHS.items():
                 browser.resize(width, height)
                 browser.wait(f"innerWidth === {width}")
