@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-versions bench-viewers flood soak lock clean bench-gaits wheel
+.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-strings: setup ## strike and drop the mass on a string, on emulated F405 a
 
 bench-swingups: setup ## swing up six mechanisms from 20 starts each within their limits, and with torque 10 % off
 	$(BIN)/python tests/bench/swingups.py
+
+bench-theatre: setup ## plays and dances on a process and an F405, changed plays solved again; fill docs/choreography.md and docs/imitation.md
+	$(BIN)/python tests/bench/theatre.py --docs
 
 bench-versions: setup ## the core and the optimizer beside another checkout: make bench-versions OTHER=folder
 	$(BIN)/python tests/bench/versions.py $(OTHER)

@@ -14,6 +14,7 @@ from stepmap import jobs
 from stepmap.errors import JobError
 from stepmap.jobs.imitate.job import ImitationJob
 from stepmap.simulation import Simulation
+from stepmap_codegen.emit import wire_limits
 from tests import dancers
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "imitation" / "marionette.toml"
@@ -89,6 +90,40 @@ def test_the_planar_arm_waves(tmp_path: Path) -> None:
     moving = Image.open(io.BytesIO(job.animated(solution)["dance.gif"]))
     shown = moving.n_frames * moving.info["duration"] / 1e3
     assert shown == pytest.approx(solution.trajectory.t[-1], rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["greeting", "two_arms"])
+def test_arms_for_boards_do_what_the_dancer_did(name: str) -> None:
+    job = jobs.load(EXAMPLE.parent / f"{name}.toml")
+    assert isinstance(job, ImitationJob)
+    solution = job.solve().require()
+    assert sum(entry.length > 0 for entry in solution.history) <= 10
+    told = job.told(solution)["imitation"]
+    assert told["marker_rms"] < 0.12  # m, of arms half a metre long
+    forces = Simulation(job.step, solution.trajectory).multipliers
+    assert forces.min() > 0.5
+    assert forces.max() < 5.0
+    for c, values in zip(job.system.coordinates, job.step.layout.pose(solution.trajectory.x).T, strict=True):
+        assert c.low is not None
+        assert c.high is not None
+        assert c.low < values.min() < values.max() < c.high
+
+
+def test_two_arms_are_as_large_as_messages_allow() -> None:
+    system = jobs.load(EXAMPLE.parent / "two_arms.toml").system
+    most = wire_limits.limits()
+    wire_limits.require(system)
+    assert wire_limits.commands(system) == most.commands
+    assert len(system.sensor_channels) == most.channels
+    with pytest.raises(
+        sm.ModelError, match=r"80 states .* messages carry 32; .* messages carry 12; .* messages carry 6"
+    ):
+        wire_limits.require(sm.systems.get("marionette"))
+
+
+def test_recordings_of_the_examples_are_those_of_their_dancers() -> None:
+    for name, text in (("wave", dancers.bvh(seconds=5.0)), ("greet", dancers.bvh(8.0, 15.0, moves=dancers.greeting))):
+        assert (EXAMPLE.parent / f"{name}.bvh").read_text() == text
 
 
 @pytest.mark.parametrize(
