@@ -99,7 +99,11 @@ def test_rates_that_weights_couple_stay(where: str) -> None:
         coupled[0, -1] = 0.1
     lq = dataclasses.replace(lq, **{where: coupled})
     assert lq.compact is None
-    for ours, theirs in zip(compiled().backward(lq, 0.8), NumpyRecursions().backward(lq, 0.8), strict=True):
+    fast, slow = compiled(), NumpyRecursions()
+    pairs = list(zip(fast.backward(lq, 0.8), slow.backward(lq, 0.8), strict=True))
+    K, f = pairs[1][1], pairs[2][1]
+    pairs += zip(fast.forward(lq.A, lq.B, K, f, lq.copied), slow.forward(lq.A, lq.B, K, f), strict=True)
+    for ours, theirs in pairs:
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12 * max(1.0, np.abs(theirs).max(initial=0.0)))
 
 

@@ -162,6 +162,8 @@ class CompiledRecursions:
         n, nx, nu = B.shape
         A, B, K, f = map(_whole, (A, B, K, f))
         z, v = np.empty((n + 1, nx)), np.empty((n, nu))
+        if copied is not None and K[..., copied.without_rates :].any():  # the cost couples rates and inputs
+            copied = None
         problem = _Problem(n, nx, nu, *(copied or UNKNOWN), A=_at(A), B=_at(B))
         self.lib.lq_forward(problem, _at(K), _at(f), _at(z), _at(v))
         return z, v
