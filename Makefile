@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-mechanisms bench-planner bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
+.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-import bench-mechanisms bench-planner bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ test: check ## run all checks, then all tests
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh
 
-bench: setup ## measure the core, the optimizer, the generated code, the firmware, the Kinect, real time and floods
+bench: setup ## measure the core, the optimizer, the generated code, the firmware, the Kinect, real time, floods and imported robots
 	$(BIN)/python tests/bench/core.py
 	$(BIN)/python tests/bench/optimal.py
 	$(BIN)/python tests/bench/codegen.py
@@ -50,6 +50,7 @@ bench: setup ## measure the core, the optimizer, the generated code, the firmwar
 	$(BIN)/python tests/bench/depth.py
 	$(BIN)/python tests/bench/realtime.py
 	$(BIN)/python tests/bench/flood.py
+	$(BIN)/python -m tests.bench.importing
 
 bench-direct: setup ## direct optimal control: swing-up, helicopter, canyon, gaits, beside CasADi's virtual machine and fatrop
 	$(BIN)/python tests/bench/direct.py
@@ -72,6 +73,9 @@ bench-identify: setup ## derivatives by parameters, fits, sigmas of many draws, 
 bench-viewers: setup ## what rerun reads of a recording; installs it into build/viewers, 0.8 GB
 	test -x build/viewers/bin/rerun || { python3 -m venv build/viewers && build/viewers/bin/pip install --quiet "rerun-sdk>=0.41"; }
 	$(BIN)/python tests/bench/viewers.py build/viewers/bin/rerun
+
+bench-import: setup ## read some 290 robots of other people's packages, which are downloaded; compare with Pinocchio and MuJoCo; fill docs/import.md
+	$(BIN)/python -m tests.bench.importing --docs
 
 bench-mechanisms: setup ## run the nine mechanisms of examples/mechanisms on a process and an F405; fill docs/mechanisms.md
 	$(BIN)/python tests/bench/mechanisms.py --docs

@@ -2,10 +2,10 @@
 
     python -m tools.try_wheel [--keep]
 
-The wheel is built from the unpacked sdist, so both have to be whole, and installed with the extras ``firmware`` and
-``live`` into a fresh environment outside the checkout. From then on nobody can write to that environment: root steps
-down to a user without rights. Every command runs in an empty folder. At the end the environment is compared with what
-it was, file by file, and the times are printed.
+The wheel is built from the unpacked sdist, so both have to be whole, and installed with the extras ``firmware``,
+``live`` and ``urdf`` into a fresh environment outside the checkout. From then on nobody can write to that environment:
+root steps down to a user without rights. Every command runs in an empty folder. At the end the environment is compared
+with what it was, file by file, and the times are printed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ CHAIN = (
     ("bench", "jobs/suspended_mass.toml", "--seconds", "2", "--sensor", "gaussian"),
     ("bench", "jobs/suspended_mass.toml", "--seconds", "2", "--sensor", "gaussian", "--board", "stm32f405"),
     ("bench", "jobs/mechanisms/furuta.toml", "--seconds", "1"),
+    ("bench", "jobs/imported/arm.toml", "--seconds", "1"),
+    ("report", "latest", "--out", "report"),
+    ("replay", "latest"),
+    ("animate", "latest"),
+    ("figure", "fig2"),
     ("runs",),
+    ("doctor",),
 )
 
 
@@ -117,7 +123,7 @@ def main() -> None:
         begun = time.monotonic()
         environment, home = place / "environment", place / "home"
         venv.create(environment, with_pip=True)
-        run([str(environment / "bin" / "pip"), "install", "--quiet", f"{wheel}[firmware,live]"], place)
+        run([str(environment / "bin" / "pip"), "install", "--quiet", f"{wheel}[firmware,live,urdf]"], place)
         print(f"  {'installed':<98} {time.monotonic() - begun:6.1f} s", flush=True)
         home.mkdir()
         if os.geteuid() == 0:

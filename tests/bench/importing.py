@@ -92,7 +92,7 @@ def imported(package: str, path: Path) -> dict[str, Any]:
         **row,
         "beside": other,
         "floating": floating,
-        "joints": len(system.balls) + len([c for c in system.coordinates if "." not in c.name]),
+        "joints": len(system.tangent.ordinary[0]) - 3 * sum(bool(b.place) for b in system.balls) + len(system.balls),
         "dimensions": system.tangent.nv,
         "motors": len(system.inputs),
         "ties": len(system.constraint_names),
@@ -174,9 +174,11 @@ def distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def table(result: Mapping[str, Any]) -> str:
     """What docs/import.md shows."""
-    rows, refused = result["models"], result["refused"]
+    models, refused = result["models"], result["refused"]
+    rows = [row for row in models if row["joints"] > 1]
     lines = [
-        f"{len(result['imported'])} files are imported, of {len(rows)} different models; the largest deviation of any "
+        f"{len(result['imported'])} files are imported, of {len(models)} different models, {len(rows)} of them with "
+        "more than one joint, which the table has; the largest deviation of any "
         f"is {max(row['largest'] for row in result['imported']):.1e}. {len(refused)} are refused, each with its reason "
         "in `build/bench/import.json`.",
         "",

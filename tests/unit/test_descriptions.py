@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import stepmap as sm
+from stepmap import jobs
 from stepmap.descriptions import saved, urdf
 from stepmap.descriptions.assemble import assemble
 from stepmap.descriptions.mjcf import compiled
@@ -326,6 +327,19 @@ def test_a_job_names_a_description_and_its_recording_holds_it(tmp_path: Path) ->
     again = read_source(attached).make()
     np.testing.assert_array_equal(again.mass_matrix(np.zeros(6)), system.mass_matrix(np.zeros(6)))
     assert str(tmp_path) not in used["arm.urdf"].decode()
+
+
+def test_the_example_is_solved() -> None:
+    with pytest.warns(LeftOutWarning, match="limits of speed of shoulder, elbow"):
+        job = jobs.load(ROOT / "examples" / "imported" / "arm.toml")
+    solution = job.solve()
+    assert isinstance(solution, sm.Solution)
+    end = job.step.unpack(solution.require().trajectory.x[-1])
+    np.testing.assert_allclose(end.q, (-0.6, -1.2), atol=1e-3)
+    assert [(i.name, i.low, i.high) for i in job.system.inputs] == [
+        ("shoulder.motor", -30.0, 30.0),
+        ("elbow.motor", -12.0, 12.0),
+    ]
 
 
 @pytest.mark.parametrize(
