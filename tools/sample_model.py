@@ -14,6 +14,7 @@ from pathlib import Path
 import casadi as ca
 
 import stepmap as sm
+from stepmap.estimate.runs import CompiledFilter
 from stepmap.graph.library import Order, Recipe, write_sources
 from stepmap.optimal.direct.nlp.block import Block
 from stepmap.optimal.terms.squares import Squares
@@ -93,6 +94,10 @@ def headers() -> dict[str, str]:
             if recipe.many is not None:
                 path = f"{Path(recipe.many.runtime).stem}/{name}/model.h"
                 out[path] = write_sources(recipe.many, Order.FIRST)["model.h"]
+    for name in ("suspended_mass", "pendulum"):  # with a constraint, and without
+        filtered = CompiledFilter.of(sm.VariationalStep(sm.systems.get(name), 0.1))
+        assert filtered is not None, "needs a C compiler"
+        out[f"filter_lanes/{name}/model.h"] = write_sources(filtered.recipe, Order.FIRST)["model.h"]
     for name, system in (("balls", balls()), ("ball", sm.systems.get("satellite"))):
         recipe = recipe_of(sm.VariationalStep(system, 0.1))
         for suffix, order in (("", Order.FIRST), ("_curvature", Order.SECOND)):

@@ -52,7 +52,12 @@ def results(name: str) -> dict[str, list[np.ndarray]]:
     weights = np.eye(step.ndx), 0.1 * np.eye(step.nu)
     cost = sm.TrackingCost(*weights, weights[0], np.tile(x, (STEPS + 1, 1)), U)
     found = sm.optimize(sm.Problem(step, cost, start=path.x[5], guess=sm.Trajectory(path.t, path.x, U)))
+    runs = np.repeat(system.readings(step.layout.pose(path.x[1:]))[None] + 1e-3, 3, axis=0)
+    ekf = sm.ExtendedKalmanFilter(step, 1e-6 * weights[0], 1e-4 * np.eye(runs.shape[-1]))
+    filtered = ekf.run(ekf.start(x, 1e-6 * weights[0]), U, runs)
+    assert ekf._compiled is not None
     return {
+        "filter": list(filtered[:2]),
         "step": list(step.step(path.x[-1], hold)[:2]),
         "A and B": list(step.linearize(path.x[-1], hold)),
         "curvature": list(step.curvature(path.x[-1], hold, z)),

@@ -219,7 +219,7 @@ class ClosedLoops:
 def _moved(step: VariationalStep, x: Array, u: Array, ensemble: Ensemble) -> Array:
     """All plants one step later; where a start far off asks for the impossible, as a robot refuses it, one stays."""
     try:
-        return step.linearize_many(x, u)[0]  # one compiled call for all of them
+        return step.step_many(x, u).x  # one compiled call for all of them
     except ConvergenceError:
         if ensemble.ticks is None:
             raise

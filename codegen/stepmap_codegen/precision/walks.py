@@ -108,7 +108,7 @@ class WalkingLoops(ClosedLoops):
 
     def _move(self, x: Array, u: Array) -> None:
         """All plants one tick later; the landing of a foot lies between its heights before and after."""
-        moved = self.moving.linearize_many(x, u)[0]
+        moved = self.moving.step_many(x, u).x
         high, low = self.gait.touchdown.heights(x), self.gait.touchdown.heights(moved)
         self.landed = (self.rows >= self.gait.steps // 2) & (low <= 0)
         for k in np.flatnonzero(self.landed):

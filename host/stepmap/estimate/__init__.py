@@ -6,12 +6,14 @@ from stepmap.estimate.ekf import ExtendedKalmanFilter
 from stepmap.estimate.measurement import MeasurementModel
 from stepmap.estimate.particle import ParticleFilter, Particles
 from stepmap.estimate.protocol import Belief, Filter, Innovation
+from stepmap.estimate.runs import FilterRuns
 
 __all__ = [
     "Belief",
     "Consistency",
     "ExtendedKalmanFilter",
     "Filter",
+    "FilterRuns",
     "Innovation",
     "MeasurementModel",
     "ParticleFilter",

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from stepmap.arrays import Array, numbers, rows, weight
 from stepmap.errors import ModelError, ShapeError
-from stepmap.estimate.measurement import MeasuredMap, MeasurementModel, measurement_model
+from stepmap.estimate.measurement import MeasuredMap, MeasurementModel, MechanicalReadings, measurement_model
 from stepmap.estimate.protocol import Belief, Flags, Innovation
+from stepmap.estimate.runs import CompiledFilter, FilterRuns
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,68 @@ class ExtendedKalmanFilter:
             return Belief(self._model.project(x), P), innovation
         x = self._model.project(x, before)
         return Belief(x, P), innovation._replace(closed=closed(x))
+
+    def run(
+        self, belief: Belief, u: ArrayLike, z: ArrayLike, *, covariances: bool = False, innovations: bool = False
+    ) -> FilterRuns:
+        """Predict and update, over and over: a run of N measurements z (..., N, nz), or a batch of runs in one call.
+
+        Inputs u are (N, nu) for all runs or (..., N, nu); channels that are not finite are skipped. Compiled where the
+        step is a midpoint step in plain coordinates and the noise of the channels is independent: then a run has the
+        same bits alone, in any batch and on any processor, and equals the two calls up to rounding.
+        """
+        channels = len(self.measurement)
+        measured, U = numbers(z, "z"), rows(u, self.step.nu, "u")
+        if measured.ndim < 2 or measured.shape[-1] != channels or U.shape[-2:-1] != measured.shape[-2:-1]:
+            raise ShapeError(
+                f"u, z: expected (N, {self.step.nu}) or (..., N, {self.step.nu}) with (..., N, {channels}), "
+                f"got {U.shape} and {measured.shape}"
+            )
+        lead = measured.shape[:-2]
+        try:
+            x = np.broadcast_to(belief.x, (*lead, self.step.nx))
+            P = np.broadcast_to(belief.P, (*lead, self.step.ndx, self.step.ndx))
+            U = U if U.ndim == 2 else np.broadcast_to(U, (*lead, *U.shape[-2:]))
+        except ValueError as cause:
+            raise ShapeError(f"z: runs {lead} do not go with beliefs {belief.x.shape} or inputs {U.shape}") from cause
+        found = self._compiled_run(x, P, U, measured, covariances, innovations)
+        return found if found is not None else self._looped_run(x, P, U, measured, covariances, innovations)
+
+    @cached_property
+    def _compiled(self) -> CompiledFilter | None:
+        diagonal = np.array_equal(self.measurement, np.diag(np.diagonal(self.measurement)))
+        plain = isinstance(self._model, MechanicalReadings) and diagonal and not self.joseph
+        return CompiledFilter.of(self.step) if plain else None
+
+    def _compiled_run(self, x: Array, P: Array, U: Array, z: Array, every: bool, told: bool) -> FilterRuns | None:
+        if self._compiled is None:
+            return None
+        flat = tuple(np.ascontiguousarray(e.reshape(-1, *e.shape[-k:])) for e, k in ((x, 1), (P, 2), (z, 2)))
+        inputs = np.ascontiguousarray(U if U.ndim == 2 else U.reshape(-1, *U.shape[-2:]))
+        noise = np.ascontiguousarray(self.process), np.ascontiguousarray(np.diagonal(self.measurement))
+        options = self.gate, self.constraint_projection, every, told
+        found = self._compiled.run((flat[0], flat[1]), inputs, flat[2], noise, options)
+        if found is None:
+            return None
+        lead = z.shape[:-2]
+        X, Ps = (e.reshape(*lead, *e.shape[1:]) for e in found[:2])
+        seen = found.innovation
+        return FilterRuns(X, Ps, seen if seen is None else Innovation(*(e.reshape(z.shape) for e in seen[:4])))
+
+    def _looped_run(self, x: Array, P: Array, U: Array, z: Array, every: bool, told: bool) -> FilterRuns:
+        belief, states, covariances, seen = Belief(x, P), [], [], []
+        for k in range(z.shape[-2]):
+            belief, innovation = self.update(self.predict(belief, U[..., k, :]), z[..., k, :])
+            states.append(belief.x)
+            covariances.append(belief.P if every else None)
+            seen.append(innovation[:4] if told else None)
+        last = np.stack([e for e in covariances if e is not None], axis=-3) if every and states else belief.P
+        shown = [np.stack(e, axis=-2) for e in zip(*(e for e in seen if e is not None), strict=True)]
+        return FilterRuns(
+            np.stack(states, axis=-2) if states else np.empty((*z.shape[:-1], self.step.nx)),
+            last,
+            Innovation(*shown) if told and shown else None,
+        )
 
     def estimate(self, belief: Belief) -> Belief:
         """The belief itself."""

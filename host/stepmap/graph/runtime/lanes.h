@@ -51,9 +51,11 @@ static sm_flags differentiate(workspace *s, const arguments *a, const real *gues
 /* Rows of n numbers, one per lane, as n vectors. */
 static inline void gather(const double *const from[SM_LANES], int n, real *to) {
   for (int i = 0; i < n; i++) {
+    real all = SM_OF(0.0);
     for (int l = 0; l < SM_LANES; l++) {
-      to[i][l] = from[l][i];
+      all[l] = from[l][i];
     }
+    to[i] = all;
   }
 }
 
@@ -77,5 +79,11 @@ static inline sm_flags first_lanes(int n) {
   for (int l = 0; l < SM_LANES; l++) {
     out[l] = -(l < n);
   }
+  return out;
+}
+
+static inline sm_flags one_lane(int lane) {
+  sm_flags out = {0};
+  out[lane] = -1;
   return out;
 }

@@ -447,7 +447,7 @@ static int at_solution(workspace *s, const arguments *a) {
 #endif /* SM_LANES */
 
 /* Forces [N] along the constraints' gaps during the step, positive when they pull. */
-static void write_multipliers(workspace *s, const arguments *a, real *multipliers) {
+static inline void write_multipliers(workspace *s, const arguments *a, real *multipliers) {
   if (NC > 0) {
     const real *const in[] = {s->q1, a->par};
     real *const out[] = {s->pull};

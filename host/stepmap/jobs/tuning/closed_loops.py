@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ConvergenceError
 from stepmap.estimate import Filter
 from stepmap.estimate.measurement import measurement_model
 from stepmap.estimate.protocol import Flags
@@ -78,13 +77,5 @@ def run(loop: Loop, gains: Array, runs: int, seed: int) -> Runs:
 
 def _moved(plant: VariationalStep, x: Array, u: Array) -> tuple[Array, Flags]:
     """All plants one step later; one that cannot go on stays where it is, and is lost."""
-    try:
-        return plant.linearize_many(x, u)[0], np.zeros(len(x), dtype=bool)
-    except ConvergenceError:
-        after, failed = np.array(x), np.zeros(len(x), dtype=bool)
-    for i in range(len(x)):
-        try:
-            after[i] = plant.step(x[i], u[i]).x
-        except ConvergenceError:
-            failed[i] = True
-    return after, failed
+    found = plant.step_many(x, u, strict=False)
+    return np.where(found.failed[:, None], x, found.x), found.failed
