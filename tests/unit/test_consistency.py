@@ -165,19 +165,16 @@ def test_nonlinear_filter_is_nearly_consistent(swing: float, record_property: Ca
     x0 = step.rest({})
     B = step.linearize(x0, U[0]).B
     ekf = sm.ExtendedKalmanFilter(step, sigma_u**2 * B @ B.T, sigma_z**2 * np.eye(4))
-    truth, belief, errors, innovations = (
-        np.tile(x0, (runs, 1)),
-        ekf.start(np.tile(x0, (runs, 1)), np.zeros((8, 8))),
-        [],
-        [],
-    )
+    truth, truths, measured = np.tile(x0, (runs, 1)), [], []
     for u in U:
-        truth = step.linearize_many(truth, u + sigma_u * rng.normal(size=(runs, 2)))[0]
-        z = system.readings(truth[:, :4]) + sigma_z * rng.normal(size=(runs, 4))
-        belief, seen = ekf.update(ekf.predict(belief, u), z)
-        errors.append(nees(truth - belief.x, belief.P))
-        innovations.append(seen.nis)
-    values = np.linalg.eigvalsh(belief.P)
+        truth = step.step_many(truth, u + sigma_u * rng.normal(size=(runs, 2))).x
+        truths.append(truth)
+        measured.append(system.readings(truth[:, :4]) + sigma_z * rng.normal(size=(runs, 4)))
+    first = ekf.start(np.tile(x0, (runs, 1)), np.zeros((8, 8)))
+    found = ekf.run(first, U, np.stack(measured, axis=1), covariances=True, innovations=True)
+    errors = nees(np.stack(truths, axis=1) - found.x, found.P).T
+    innovations = found.innovation.nis.T
+    values = np.linalg.eigvalsh(found.P[:, -1])
     assert ((values > 1e-12 * values[:, -1:]).sum(axis=1) == 6).all()
     mean, nis = float(np.mean(errors[20:])), float(np.mean(innovations[20:]))
     print(f"suspended mass, swing {swing} m: NEES {mean:.3f} of 6, {consistency(errors[-1], 6)}; NIS {nis:.3f} of 4")
