@@ -137,26 +137,12 @@ class CompiledFilter:
             info = np.zeros(4)
             tells = [used[begin:end].ctypes.data if told else None, at(info)]
             outputs = [at(e if e is None else e[begin:end]) for e in (x, P, residual, variance)]
-            status = self.library.sm_filter_lanes(
-                self._workspace(),
-                at(self.step.parameter_values),
-                self.step.dt,
-                end - begin,
-                n,
-                at(X0[begin:end]),
-                at(last[begin:end]),
-                0 if common else n * self.step.nu,
-                at(U if common else U[begin:end]),
-                at(Z[begin:end]),
-                at(noise[0]),
-                at(noise[1]),
-                math.inf if gate is None else gate,
-                projection,
-                *outputs,
-                *tells,
-                scalar,
-                self.kernel._workspace("first"),
-            )
+            head = self._workspace(), at(self.step.parameter_values), self.step.dt, end - begin, n
+            first = at(X0[begin:end]), at(last[begin:end])
+            inputs = 0 if common else n * self.step.nu, at(U if common else U[begin:end])
+            given = at(Z[begin:end]), at(noise[0]), at(noise[1]), math.inf if gate is None else gate, projection
+            fallback = scalar, self.kernel._workspace("first")
+            status = self.library.sm_filter_lanes(*head, *first, *inputs, *given, *outputs, *tells, *fallback)
             return Info(status, 0, 0.0, int(info[2]), begin + int(info[3]))
 
         if shared(share, m, n * ndx * ndx).status != OK:
