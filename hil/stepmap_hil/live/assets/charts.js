@@ -1,7 +1,8 @@
 /* Strip charts with fixed scales: what was told of each tick, with gaps where nothing was. */
 const live = { page: null, charts: [], moods: [], events: [], at: null, over: false, socket: null, open: false };
-const ticks = { k: [], time: [], mood: [], missed: [], loss: [], lines: {}, period: Infinity };
+const ticks = { k: [], time: [], mood: [], missed: [], loss: [], lines: {}, apart: [] };
 const WINDOW = 20; // s that are shown of a longer run
+const FIRST = 15; // ticks that tell how far apart they are
 const MOVING = ["running", "holding"];
 
 const byId = (id) => document.getElementById(id);
@@ -9,15 +10,16 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 
 function clearTicks() {
   for (const name of ["k", "time", "mood", "missed", "loss"]) ticks[name] = [];
-  ticks.period = Infinity;
+  ticks.apart = [];
   for (const chart of live.page.charts) for (const line of chart.lines) ticks.lines[line] = [];
 }
 
 /* Where ticks are missing a row without numbers stands, so that no line is drawn over the gap. */
 function tell(k, row) {
   const last = ticks.time[ticks.time.length - 1], apart = row[0] - last;
-  if (apart > 0) ticks.period = Math.min(ticks.period, apart);
-  if (apart > 1.6 * ticks.period) addTick(k, [(row[0] + last) / 2, ...row.slice(1, 4)]);
+  if (apart > 0 && ticks.apart.length < FIRST) ticks.apart.push(apart);
+  const period = ticks.apart.toSorted((a, b) => a - b)[ticks.apart.length >> 1]; // the median: a board also ticks in between
+  if (apart > 1.6 * period) addTick(k, [(row[0] + last) / 2, ...row.slice(1, 4)]);
   addTick(k, row);
 }
 
