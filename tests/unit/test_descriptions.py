@@ -329,6 +329,17 @@ def test_a_job_names_a_description_and_its_recording_holds_it(tmp_path: Path) ->
     assert str(tmp_path) not in used["arm.urdf"].decode()
 
 
+def test_a_job_names_an_mjcf(tmp_path: Path) -> None:
+    job = tmp_path / "acrobot.toml"
+    job.write_text(f'[system]\nmjcf = "{DATA / "suite" / "acrobot.xml"}"\n')
+    used: dict[str, bytes] = {}
+    with pytest.warns(LeftOutWarning, match="4 geoms as shapes"):
+        system = read_system(read(job).table("system"), used)
+    again = read_source(parse_text(job.read_bytes(), "run.mcap", used).table("system")).make()
+    assert again.left_out == system.left_out
+    np.testing.assert_array_equal(again.mass_matrix([0.1, 0.2]), system.mass_matrix([0.1, 0.2]))
+
+
 def test_the_example_is_solved() -> None:
     with pytest.warns(LeftOutWarning, match="limits of speed of shoulder, elbow"):
         job = jobs.load(ROOT / "examples" / "imported" / "arm.toml")

@@ -86,6 +86,7 @@ def test_examples_are_listed_with_what_they_are_about() -> None:
     assert said.exit_code == 0
     assert "mechanisms/acrobot.toml" in said.output
     assert "A gymnast swings up by the hip alone" in said.output
+    assert "The helicopter of Kobilarov et al. flies through a canyon" in said.output
     assert "faults/cut.toml" not in said.output
 
 

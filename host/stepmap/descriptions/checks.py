@@ -68,8 +68,8 @@ def _check_link(link: Any, file: str, meshes: Path | None) -> None:
                 file,
                 mesh,
                 f"mesh {given!r:.200} of {xml.called(link)} is not there",
-                hint="Masses come from <inertial> alone. To import without the meshes: meshes=False, or meshes = false "
-                "in [system] of a job.",
+                hint="Masses come from <inertial> alone. To import without the meshes: meshes=False; meshes = false in "
+                "[system] of a job; --set meshes=false on the command line.",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from stepmap.files import naming
 from stepmap_hil.firmware.sources import sources
 
 FOLDER = "examples"
+ENDING = re.compile(r"(?<!\bal)(?<!\bch)(?<!\bFig)\. (?=[A-Z])")  # of a sentence, and not of "et al."
 
 
 def examples(
@@ -43,7 +45,7 @@ def about(job: Path) -> str:
             break
         said.append(line.removeprefix("#").strip())
     text = " ".join(said)
-    return text.partition(". ")[0].removesuffix(".")
+    return ENDING.split(text)[0].removesuffix(".")
 
 
 def copied(place: Path, copy: Path) -> int:
