@@ -82,17 +82,23 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "build"
 
 
+def test_pictures_are_drawn_when_asked_for(job: Path, out: Path) -> None:
+    folder = out / "try" / "optimize"
+    assert run(job, "--build", out).exit_code == 0
+    assert not PICTURES & {path.name for path in folder.iterdir()}
+    for expected in (False, True):
+        result = run(job, "--build", out, "--pictures")
+        assert result.exit_code == 0, result.output
+        assert ("unchanged" in result.stdout) == expected
+        assert {path.name for path in folder.iterdir()} >= PICTURES
+
+
 def test_files(job: Path, out: Path) -> None:
     result = run(job, "--build", out)
     assert result.exit_code == 0, result.output
     folder = out / "try" / "optimize"
-    assert {path.name for path in folder.iterdir()} == {
-        "solution.npz",
-        "summary.json",
-        "manifest.json",
-        "report.html",
-        *PICTURES,
-    }
+    files = {"solution.npz", "summary.json", "manifest.json", "report.html"}
+    assert {path.name for path in folder.iterdir()} == files
     assert [path.name for path in folder.parent.iterdir()] == ["optimize"]
     for part in ("2 s in 40 steps of 0.05 s", "converged after", "constraint forces", str(folder)):
         assert part in result.stdout.replace("\n", "")

@@ -13,9 +13,9 @@ from stepmap.formula import parse
 from stepmap.plots.figures import poses as drawn_poses
 from stepmap.plots.motion import Motion, coil
 from stepmap.plots.series import panels
-from stepmap.plots.skeleton import skeleton
-from stepmap.plots.view import choose
 from stepmap.simulation import Simulation, simulate, start_pose
+from stepmap.wireframe.skeleton import skeleton
+from stepmap.wireframe.view import choose
 from tests import machines
 from tests.mechanisms import Case
 

@@ -87,21 +87,21 @@ class FloatMachine:
         self.chains = ChainMasks(program, self.fields.shape[1])
         self._sequences = [_Sequence(block) for block in program.blocks]
         self._bound: dict[int, tuple[Array, list[Bound]]] = {}
-        self._seen = [np.zeros((groups, len(block.operations))) for block in program.blocks]
-        shape = (groups, len(program.fields))
+        # By run, since comparing arrays entry by entry is fast, and looking for the largest of a few runs is not.
+        runs = self.fields.shape[1]
+        self._seen = [np.zeros((len(block.operations), runs)) for block in program.blocks]
+        self._sizes = [np.zeros_like(seen) for seen in self._seen]
+        shape = len(program.fields), runs
         self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
         self._watch([*program.of(Role.STATE), *program.of(Role.COVARIANCE)])
 
     def magnitudes(self, group: int = 0) -> Magnitudes:
         """How large everything became in the runs of a group."""
-        seen = [block[group] for block in self._seen]
-        return Magnitudes(self._low[group], self._high[group], self._least[group], seen)
-
-    def _grouped(self, values: Array) -> Array:
-        """(groups, operations, runs of a group), without a copy."""
-        shape = (len(values), self.groups, values.shape[1] // self.groups)
-        grouped: Array = values.reshape(shape).swapaxes(0, 1)
-        return grouped
+        size = self.fields.shape[1] // self.groups
+        runs = slice(group * size, (group + 1) * size)
+        seen = [block[:, runs].max(axis=1, initial=0.0) for block in self._seen]
+        low, least = (values[:, runs].min(axis=1, initial=np.inf) for values in (self._low, self._least))
+        return Magnitudes(low, self._high[:, runs].max(axis=1, initial=-np.inf), least, seen)
 
     def load(self, indices: Sequence[int], values: Array) -> None:
         """Sets fields from outside, such as measurements."""
@@ -133,12 +133,12 @@ class FloatMachine:
         if block.guard:
             held &= values[block.guard.small] <= values[block.guard.large]
         early = len(block.operations) if block.guard is None else block.guard.after + 1
-        sizes = np.abs(values)
-        sizes[early:, ~held] = 0.0  # where the guard does not hold, these operations do not count
+        sizes = np.abs(values, out=self._sizes[number])
+        if not held.all():
+            sizes[early:, ~held] = 0.0  # where the guard does not hold, these operations do not count
         if block.chain:
             sizes[:early, ~begun] = 0.0  # nor do any where an earlier block of its chain was taken
-        if sizes.size:
-            self._seen[number] = np.maximum(self._seen[number], self._grouped(sizes).max(axis=2))
+        np.maximum(self._seen[number], sizes, out=self._seen[number])
         fields, operations = self._sequences[number].stores
         self.fields[fields] = np.where(held, values[operations], self.fields[fields])
         self._watch(fields)
@@ -146,12 +146,10 @@ class FloatMachine:
         return held
 
     def _watch(self, indices: Sequence[int]) -> None:
-        values = self._grouped(self.fields[indices])
-        if values.size:
-            at = (slice(None), indices)
-            self._low[at] = np.minimum(self._low[at], values.min(axis=2))
-            self._high[at] = np.maximum(self._high[at], values.max(axis=2))
-            self._least[at] = np.minimum(self._least[at], np.abs(values).min(axis=2))
+        values = self.fields[indices]
+        self._low[indices] = np.minimum(self._low[indices], values)
+        self._high[indices] = np.maximum(self._high[indices], values)
+        self._least[indices] = np.minimum(self._least[indices], np.abs(values))
 
 
 def float_rule(code: int) -> Callable[..., Array]:

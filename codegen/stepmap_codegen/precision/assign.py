@@ -164,10 +164,11 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
     """Largest difference of every operation to float64; which one saturated, which counts as four times its limit."""
     found, saturated = [], ""
     integer = IntegerMachine(program, formats, encode(samples, formats.fields, formats.word))
+    exact = FloatMachine(program, decode(integer.fields, formats.fields))
     rates = CommandRates(program, formats.fields)
     for number, block in enumerate(program.blocks):
         before = integer.fields.copy()
-        exact = FloatMachine(program, decode(integer.fields, formats.fields))
+        exact.fields = decode(before, formats.fields)
         bits = formats.blocks[number].operations
         values, over = integer.values(number)
         begun = integer.chains.begun(number)

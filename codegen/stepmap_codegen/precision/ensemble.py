@@ -123,7 +123,7 @@ class ClosedLoops:
         self.jerks = Jerks(step, seeds, ensemble.runs) if gaps else None
         self.rates, self.applied = CommandRates(program), self.start.copy()
         self.moving = finer(step) if gaps else step  # the plant
-        self.converged = converged_closed(step) if gaps else lambda x, u: step.step(x, u).x
+        self.converged = converged_closed(step) if gaps else lambda x, u: step.step_many(x, u).x
         self.unseen = np.zeros(self.count, dtype=int)  # ticks for which measurements do not come yet
 
     def _drawn(self, draw: Callable[[np.random.Generator], Array]) -> Array:
@@ -149,7 +149,7 @@ class ClosedLoops:
             x = step.layout.retract(x, self.disturbance * self._normal(step.ndx))
         if self.jerks is not None:
             x = self.jerks.struck(self.jerks.admissible(x, self.jerks.closed(self.x)))
-        exact = np.array([self.converged(before[:, k], inputs[first]) for k, first in enumerate(self.firsts)])
+        exact = self.converged(before.T, inputs[self.firsts])
         self.x = _moved(self.moving, x, inputs, self.ensemble)
         off = np.abs(self._estimates().T - exact)
         self.map_error = np.maximum(self.map_error, off * self._all_closed()[:, None])

@@ -109,7 +109,7 @@ def finer(step: VariationalStep) -> VariationalStep:
 
 
 def converged_closed(step: VariationalStep) -> Callable[[Array, Array], Array]:
-    """The step with all gaps closed, by more iterations than any board takes: what a branch is held against."""
+    """Steps with all gaps closed, by more iterations than any board takes: what branches are held against."""
     x, u = ca.SX.sym("x", step.nx), ca.SX.sym("u", step.nu)
     made = ca.Function("closed", [x, u], [StepGraph(step, CONVERGED).map(x, u)[0]])
-    return lambda x, u: np.asarray(made(x, u), dtype=float)[:, 0]
+    return lambda X, U: np.array([np.asarray(made(x, u), dtype=float)[:, 0] for x, u in zip(X, U, strict=True)])

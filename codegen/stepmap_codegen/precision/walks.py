@@ -75,7 +75,7 @@ class WalkingLoops(ClosedLoops):
         step, x = self.plant.step, self.x
         if self.ensemble.process:
             x = step.layout.retract(x, self.disturbance * self._normal(step.ndx))
-        exact = np.array([self.converged(before[:, k], inputs[first]) for k, first in enumerate(self.firsts)])
+        exact = self.converged(before.T, inputs[self.firsts])
         self.map_error = np.maximum(self.map_error, np.abs(self._estimates().T - exact))
         self._move(x, inputs)
         self._restart_fallen()

@@ -16,8 +16,8 @@ from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.quantity import Coordinate
 from stepmap.mechanics.system import System
-from stepmap.plots import view
-from stepmap.plots.skeleton import Skeleton, skeleton
+from stepmap.wireframe import view
+from stepmap.wireframe.skeleton import Skeleton, skeleton
 
 Color = tuple[int, int, int]
 Solid = viser.IcosphereHandle | viser.BoxHandle | viser.CylinderHandle | viser.LineSegmentsHandle

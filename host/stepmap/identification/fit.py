@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
@@ -105,6 +104,8 @@ def solve(task: Trajectories, loss: str = "arctan", monitor: Monitor | None = No
     try:
         for stage in ("linear",) if loss == "linear" else ("soft_l1", loss):
             search.loss, search.least = stage, np.inf
+            from scipy.optimize import least_squares  # takes as long to load as a third of stepmap
+
             found = least_squares(
                 search.residual,
                 point,

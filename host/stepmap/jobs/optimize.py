@@ -45,6 +45,7 @@ PARTS = (
     "steps",
     "systems",
     "toml",
+    "wireframe",
 )
 
 CAPTIONS = {
@@ -77,10 +78,11 @@ def stage(job: Job, out: Path) -> Stage:
     return Stage(NAME, job.name, out, inputs, used)
 
 
-def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
-    """Replaces the stage's folder: solution.npz, summary.json and pictures. Complete if the search converged.
+def write(made: Stage, job: Job, solution: Outcome, cpu_s: float, *, pictures: bool = False) -> None:
+    """Replaces the stage's folder: solution.npz, summary.json and the report. Complete if the search converged.
 
-    A search that was interrupted leaves no pictures: whoever pressed Ctrl-C would wait for them.
+    ``pictures`` of what the report shows itself are drawn when asked for; those that kinds have of their own, always. A
+    search that was interrupted leaves neither: whoever pressed Ctrl-C would wait for them.
     """
     try:
         _ = solution.plan
@@ -92,15 +94,16 @@ def write(made: Stage, job: Job, solution: Outcome, cpu_s: float) -> None:
         told = summary(made, job, solution, cpu_s)
         text = json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False)
         (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-        pictures = {} if solution.status.interrupted else render(draw(job, solution))
+        wanted = (pictures or hasattr(job, "drawn")) and not solution.status.interrupted
+        drawn = render(draw(job, solution)) if wanted else {}
         moving = getattr(job, "animated", None)  # of kinds that have moving pictures
-        pictures |= {} if moving is None or not pictures else moving(solution)
-        for name, content in pictures.items():
+        drawn |= {} if moving is None or not drawn else moving(solution)
+        for name, content in drawn.items():
             (folder / name).write_bytes(content)
         if not solution.status.interrupted:
             from stepmap.jobs.chapters.plan_page import plan_page  # draws, and takes a while to import
 
-            page = plan_page(job, solution, step_of(job, solution), told, pictures)
+            page = plan_page(job, solution, step_of(job, solution), told, drawn)
             (folder / "report.html").write_text(page, encoding="utf-8")
 
 

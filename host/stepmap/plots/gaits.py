@@ -15,13 +15,13 @@ from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.optimal.gaits.cycle import Cycle
 from stepmap.optimal.gaits.hold import onward
-from stepmap.plots import view as views
 from stepmap.plots.figures import PANEL, WIDTH, energy, motion
-from stepmap.plots.skeleton import skeleton
 from stepmap.plots.style import COLORS, INK, blank, styled
-from stepmap.plots.view import View
 from stepmap.simulation import Simulation
 from stepmap.steps import Trajectory
+from stepmap.wireframe import view as views
+from stepmap.wireframe.skeleton import skeleton
+from stepmap.wireframe.view import View
 
 STEPS, FRAMES = 4, 12  # of the animation, and pictures per step
 TURN, TILT = np.radians(25.0), np.radians(10.0)  # of the view of a walk in space: about the vertical, and down

@@ -17,12 +17,12 @@ from stepmap.geometry import Shape
 from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.plots import space
-from stepmap.plots import view as views
 from stepmap.plots.obstacles import scenery
-from stepmap.plots.skeleton import Pair, Skeleton, normals, skeleton, slack
 from stepmap.plots.style import COLORS, FAINT, GRID, INK
-from stepmap.plots.view import View
 from stepmap.simulation import Simulation
+from stepmap.wireframe import view as views
+from stepmap.wireframe.skeleton import Pair, Skeleton, normals, skeleton, slack
+from stepmap.wireframe.view import View
 
 ABOVE = 48.0  # degrees, of the camera over obstacles: it looks into valleys
 FLASHES, ROW = 13, 7  # poses on one spot, poses in a row

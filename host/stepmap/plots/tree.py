@@ -16,9 +16,9 @@ from stepmap.mechanics.gravity import upward
 from stepmap.mechanics.system import System
 from stepmap.plots import space
 from stepmap.plots.motion import Motion, Pen, draw_pose
-from stepmap.plots.skeleton import skeleton
 from stepmap.plots.style import COLORS, INK, blank, styled
 from stepmap.steps import Trajectory, VariationalStep
+from stepmap.wireframe.skeleton import skeleton
 
 MOST = 4000  # nodes that are drawn; more make one black patch
 

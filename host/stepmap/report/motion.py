@@ -11,9 +11,9 @@ import numpy as np
 
 from stepmap.arrays import Array
 from stepmap.mechanics.system import System
-from stepmap.plots.skeleton import Skeleton, normals, skeleton, slack
-from stepmap.plots.view import View, choose
 from stepmap.report.charts import packed, thinned
+from stepmap.wireframe.skeleton import Skeleton, normals, skeleton, slack
+from stepmap.wireframe.view import View, choose
 
 MOST_BYTES = 1_000_000  # of all layers
 STEPS = 65535  # of a coordinate

@@ -14,7 +14,7 @@ from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.wire import dialect
 
 if TYPE_CHECKING:
-    from stepmap.plots.skeleton import Skeleton
+    from stepmap.wireframe.skeleton import Skeleton
     from stepmap_hil.runs.log import Row
 
 COLORS = {"plant": (0.0, 0.45, 0.70, 1.0), "estimate": (0.84, 0.37, 0.0, 0.6), "reference": (0.0, 0.62, 0.45, 0.5)}
@@ -26,7 +26,7 @@ class SceneWriter:
     """Writes what a viewer draws of each tick; importing the schemas takes a moment, so it is done here."""
 
     def __init__(self, recorder: Recorder, controller: Controller, *, simulated: bool) -> None:
-        from stepmap.plots.skeleton import skeleton
+        from stepmap.wireframe.skeleton import skeleton
 
         self.recorder, self.controller, self.simulated = recorder, controller, simulated
         step = controller.plant.step

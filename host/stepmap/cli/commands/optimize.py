@@ -24,9 +24,12 @@ def optimize(
     resume: Annotated[
         bool, typer.Option("--resume", help="Begin at the trajectory an earlier run left, whatever [solver] says.")
     ] = False,
+    pictures: Annotated[
+        bool, typer.Option("--pictures", help="Draw path, coordinates, inputs, forces and convergence as files, too.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", hidden=True)] = None,
 ) -> None:
-    """Optimize the trajectory of a job; leave numbers, gains and pictures in FOLDER/<job>/optimize.
+    """Optimize the trajectory of a job; leave numbers, gains and a report in FOLDER/<job>/optimize.
 
     Nothing is done if the result of the same job is there. A search that ends early, or is stopped with Ctrl-C, leaves
     the best trajectory it found and fails; --resume goes on from it.
@@ -35,7 +38,8 @@ def optimize(
     with working("reading the job"):
         job = jobs.load(file)
         stage = optimum.stage(job, folder)
-        skip = not force and stage.unchanged()
+        drawn = not pictures or (stage.folder / "convergence.png").exists()
+        skip = not force and drawn and stage.unchanged()
     if skip:
         console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)
         return
@@ -48,7 +52,7 @@ def optimize(
         solution = job.solve(monitor, guess)
     seconds = time.process_time() - begin
     with working("drawing"):
-        optimum.write(stage, job, solution, seconds)
+        optimum.write(stage, job, solution, seconds, pictures=pictures)
     rows = [*optimum.key_figures(job, solution, seconds), ("written", str(stage.folder))]
     console().print(figures(rows, title=job.name))
     console().print(figures(optimum.judged(job, solution).rows(), title="will it work?"))

@@ -42,7 +42,8 @@ def plan_page(
     layers += [] if same else [Layer("wanted", "reference", wanted)]
     verdict = Verdict.read(told["verdict"])
     marks = [Mark(e.time, f"{e.name} {'opens' if e.kind == 'release' else 'closes'}") for e in plan.trajectory.events]
-    drawn = [Picture(name.removesuffix(".svg"), svg) for name, svg in pictures.items() if name.endswith(".svg")]
+    files = [Picture(name.removesuffix(".svg"), svg) for name, svg in pictures.items() if name.endswith(".svg")]
+    drawn = [Section("Pictures", "The same as files beside this page.", (), files, folded=True)] if files else []
     return explore(
         Explorer(
             title=f"{job.name}: the plan",
@@ -63,7 +64,7 @@ def plan_page(
                 Section("Will it work?", "What its numbers say before a board runs it.", verdict.rows(), ()),
                 *(section for part in parts for section in part.sections),
                 _history(told),
-                Section("Pictures", "The same as files beside this page.", (), drawn, folded=True),
+                *drawn,
                 Section("The job file", "", (), (), verbatim=job.root.source.decode("utf-8", "replace"), folded=True),
             ],
         )

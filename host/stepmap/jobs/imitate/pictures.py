@@ -16,9 +16,9 @@ from stepmap.arrays import Array
 from stepmap.mechanics import System
 from stepmap.mocap.bodies import before
 from stepmap.mocap.rehearsal import Rehearsal
-from stepmap.plots import view as views
-from stepmap.plots.skeleton import skeleton
 from stepmap.plots.style import COLORS, INK, blank, styled
+from stepmap.wireframe import view as views
+from stepmap.wireframe.skeleton import skeleton
 
 MOMENTS, PER_SECOND, MOST = 7, 10.0, 200
 STRING = 0.25  # of the mechanism's height, how much of its strings is shown

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from stepmap.arrays import Array
 from stepmap.errors import ConvergenceError, ModelError, ShapeError
@@ -32,6 +31,8 @@ def standing_near_goal(task: Task, x: Array) -> Standing | None:
     low, high, found = _ranges(task, x)
     for weight in BALANCED:
         misfit = _misfit(task, x, weight)
+        from scipy.optimize import least_squares  # takes long to load
+
         found = least_squares(misfit, np.clip(found, low, high), bounds=(low, high), max_nfev=100).x
     try:
         at = Standing(*step.equilibrium(found[:nq], found[nq : nq + len(step.system.inputs)]))

@@ -1,0 +1,1 @@
+"""Mechanisms as points and lines, and where to look at them from; whatever draws them."""
