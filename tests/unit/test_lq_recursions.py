@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stepmap.graph import compiler
 from stepmap.optimal.riccati import CompiledRecursions, NumpyRecursions, Quadratic, Recursions, recursions
 from stepmap.steps.layout import Copied
 
@@ -213,8 +216,24 @@ def test_numbers_that_are_not_finite_have_no_minimum(either: Recursions, bad: fl
     assert either.backward(lq, 0.0)[0] == 4
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64" or compiler.find() is None, reason="names processors of x86-64")
+def test_every_processor_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for march in ("x86-64", "native"):
+        monkeypatch.setenv("STEPMAP_MARCH", march)
+        path = tmp_path / f"lq-{march}.so"
+        compiler.build({}, path, unit="lq.c")
+        one, rows = CompiledRecursions(ctypes.CDLL(str(path))), []
+        for lq in (some(25, 12), copying(9, 6, 3)):
+            _, K, f, P = one.backward(lq, 0.8)
+            rows += [K, f, P, *one.forward(lq.A, lq.B, K, f, lq.copied), one.adjoint(lq.A, lq.B, K, lq.q, lq.r)]
+        made.append([row.tobytes() for row in rows])
+    assert made[0] == made[1]
+
+
 SCRIPT = """
 import numpy as np
+from stepmap.graph import compiler
 from stepmap.optimal.riccati import CompiledRecursions, recursions
 from stepmap.steps.limits import Box
 from tests.unit.test_lq_recursions import COPIED, SIZES, STEPS, copying, some

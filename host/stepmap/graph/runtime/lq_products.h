@@ -90,16 +90,15 @@ static void cholesky_solve(const double *l, double *x, int n, int m) {
   }
 }
 
+/* a . b, in eight sums on every processor: their order decides the last bits. */
 static double dot(const double *a, const double *b, int n) {
-  const int whole = n / LANES * LANES;
-  lanes sum = {0};
-  double total = 0.0;
-  for (int i = 0; i < whole; i += LANES) {
-    sum += *(const lanes *)(a + i) * *(const lanes *)(b + i);
+  typedef double eight __attribute__((vector_size(8 * sizeof(double)), aligned(sizeof(double)), may_alias));
+  const int whole = n / 8 * 8;
+  eight sum = {0};
+  for (int i = 0; i < whole; i += 8) {
+    sum += *(const eight *)(a + i) * *(const eight *)(b + i);
   }
-  for (int l = 0; l < LANES; l++) {
-    total += sum[l];
-  }
+  double total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
   for (int i = whole; i < n; i++) {
     total += a[i] * b[i];
   }
