@@ -73,7 +73,7 @@ def job(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take most of the time and are looked at once."""
-    if request.node.originalname != "test_files":
+    if request.node.originalname != "test_pictures_are_drawn_when_asked_for":
         monkeypatch.setattr("stepmap.jobs.optimize.draw", lambda *_: {})
 
 
@@ -267,7 +267,7 @@ def test_an_interrupt_while_writing_keeps_the_old_result(job: Path, out: Path, m
         raise KeyboardInterrupt
 
     monkeypatch.setattr("stepmap.jobs.optimize.render", interrupt)
-    result = run(job, "--build", out, "--force")
+    result = run(job, "--build", out, "--force", "--pictures")
     assert result.exit_code == 1
     assert result.stderr == "error: interrupted\n"
     assert stamp(out) == first
