@@ -57,7 +57,9 @@ def main() -> None:
     rows = [*measure(works), *rows]
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
-    table = Table(title="marionette beside other libraries", caption="CPU time per point or node", caption_justify="left")
+    table = Table(
+        title="marionette beside other libraries", caption="CPU time per point or node", caption_justify="left"
+    )
     for name in ("who", "work"):
         table.add_column(name, no_wrap=True)
     table.add_column("µs", justify="right")
@@ -108,6 +110,7 @@ def pinocchio(tree: Path) -> Iterator[Work]:
     import pinocchio as pin
 
     model = pin.buildModelFromUrdf(str(tree))
+    assert model.nv == 22  # the marionette's dynamic coordinates
     data, rng = model.createData(), np.random.default_rng(0)
     q, v, tau = pin.neutral(model), 0.1 * rng.normal(size=model.nv), np.zeros(model.nv)
     many = range(NODES)
