@@ -2,8 +2,8 @@
 
     python tests/bench/commands.py        writes build/bench/commands.json
 
-Rows are {what, cpu_s, goal_s}: processor time of the command and of all it starts, the best of three; a cold build once.
-The job is examples/suspended_mass.toml. ``bench`` is that of the board as a process, its firmware built before.
+Rows are {what, cpu_s, goal_s}: processor time of the command and of all it starts, the best of three; a cold build
+once. The job is examples/suspended_mass.toml. ``bench`` is that of the board as a process, its firmware built before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ JOB = str(ROOT / "examples" / "suspended_mass.toml")
 MARIONETTE = """
 import numpy as np, stepmap as sm
 step = sm.discretize(sm.systems.get("marionette"), 0.01)
-x = step.rest(step.system.satisfy_constraints(sm.systems.example("marionette"), [c.name for c in step.system.kinematic]))
+x = step.rest({})
 step.curvature(x, x[step.layout["rho"]], np.ones(step.ndx))
 """
 STEPMAP = (sys.executable, "-m", "stepmap.cli")

@@ -7,9 +7,9 @@ They get the same tree of 22 joints and inertias through URDF, without the strin
 what is said for ours includes six strings and eighteen kinematic coordinates. Rows are {who, work, us}; CPU time, the
 best of many rounds in turns.
 
-    derivatives    ours: A and B of a step whose next state is known; pinocchio: computeABADerivatives, in continuous time;
-                   MuJoCo: mjd_transitionFD, centred differences of its implicit step
-    curvature      ours: second derivatives contracted with a costate, per step of a trajectory; nobody else has them
+    derivatives    ours: A and B of a step whose next state is known; pinocchio: computeABADerivatives, in continuous
+                   time; MuJoCo: mjd_transitionFD, centred differences of its implicit step
+    curvature      ours: second derivatives contracted with a costate, along a trajectory; nobody else has them
     backward       a Riccati recursion per node: ours with 80 states and 18 inputs, crocoddyl's with 44 and 22
 """
 
