@@ -163,6 +163,7 @@ def _left_out(m: Any, names: Names) -> Iterator[str]:
         ("springs of balls and free joints", (m.jnt_stiffness != 0) & (m.jnt_type < 2)),
         ("ranges of balls", (m.jnt_limited != 0) & (m.jnt_type == 1)),
         ("limits of the motors' force", m.jnt_actfrclimited != 0),
+        ("springs that yield", m.jnt_springyield != 0),
     ):
         if found.any():
             yield f"{what} of {several([names.joints[int(j)] for j in np.flatnonzero(found)])}"
@@ -171,6 +172,13 @@ def _left_out(m: Any, names: Names) -> Iterator[str]:
             yield f"{what} of {several([str(names.bodies[int(i)]) for i in np.flatnonzero(marked)])}"
     if m.opt.density or m.opt.viscosity:
         yield "forces of the air or water around it"
-    for what, count in (("flexible bodies", m.nflex), ("sensors", m.nsensor), ("keyframes", m.nkey)):
+    for what, count in (
+        ("flexible bodies", m.nflex),
+        ("plug-ins", m.nplugin),
+        ("delays of motors and sensors", m.nhistory),
+        ("plastic springs", m.nplastic),
+        ("sensors", m.nsensor),
+        ("keyframes", m.nkey),
+    ):
         if count:
             yield f"{count} {what}"

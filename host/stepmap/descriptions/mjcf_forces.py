@@ -78,8 +78,15 @@ def tendons(m: Any, names: Names, left_out: list[str]) -> tuple[Tendon, ...]:
         if not of_joints and kinds != {int(wraps.mjWRAP_SITE)}:
             left_out.append(f"tendon {name!r}: it wraps around geoms or runs over pulleys")
             continue
-        for what, array in (("dry friction", m.tendon_frictionloss), ("inertia", m.tendon_armature)):
-            if array[t]:
+        for what, array in (
+            ("dry friction", m.tendon_frictionloss),
+            ("inertia", m.tendon_armature),
+            ("yield of the spring", m.tendon_springyield),
+            ("the spring's part that is not linear", m.tendon_stiffnesspoly),
+            ("the damping's part that is not linear", m.tendon_dampingpoly),
+            ("limit of the motors' force", m.tendon_actfrclimited),
+        ):
+            if np.any(array[t]):
                 left_out.append(f"{what} of tendon {name!r}")
         low, high = (float(e) for e in m.tendon_range[t])
         limited = bool(m.tendon_limited[t])
@@ -143,6 +150,6 @@ def _unlike(m: Any, i: int) -> str:
         return "its gain changes with the pose"
     if int(m.actuator_biastype[i]) not in (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE):
         return "its bias is not affine"
-    if m.actuator_armature[i] or m.actuator_damping[i]:
+    if m.actuator_armature[i] or m.actuator_damping[i] or m.actuator_dampingpoly[i].any():
         return "it has inertia or damping of its own"
     return ""

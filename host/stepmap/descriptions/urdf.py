@@ -27,6 +27,7 @@ from stepmap.errors import ModelError
 from stepmap.extras import require
 
 AXES = ("revolute", "continuous", "prismatic")
+PARTS = {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "safety_controller", "calibration"}
 KINDS = {"revolute": "hinge", "continuous": "hinge", "prismatic": "slide", "floating": "free", "spherical": "ball"}
 
 
@@ -223,9 +224,13 @@ def _left_out(root: Any, robot: Any) -> Iterator[str]:
         names = [e.getparent().get("name") for e in root.findall(f"joint/{tag}")]
         if names:
             yield f"{what} of {several(names)}"
-    known = {"link", "joint", "material", "transmission"}
-    others = sorted({str(e.tag) for e in root if isinstance(e.tag, str) and e.tag not in known})
-    if others:
-        yield f"elements {', '.join(f'<{tag}>' for tag in others)} of the robot"
+    for parents, known, whose in (
+        ([root], {"link", "joint", "material", "transmission"}, "the robot"),
+        (root.findall("link"), {"inertial", "visual", "collision"}, "links"),
+        (root.findall("joint"), PARTS, "joints"),
+    ):
+        others = {str(e.tag) for parent in parents for e in parent if isinstance(e.tag, str) and e.tag not in known}
+        if others:
+            yield f"elements {', '.join(f'<{tag}>' for tag in sorted(others))} of {whose}"
     if root.find("transmission") is not None:
         yield f"{len(root.findall('transmission'))} transmissions: gears and interfaces of motors"
