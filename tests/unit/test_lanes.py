@@ -109,3 +109,16 @@ def test_rows_that_change_places_in_one_lane_only_are_left_to_scalars() -> None:
     starts = np.array([step.rest({"x": np.sin(a), "y": -np.cos(a), "r": 1.0}) for a in angle])
     same(step.step_many(starts, np.ones(1)), other.step_many(starts, np.ones(1)))
     same(step.linearize_many(starts, np.ones((16, 1))), other.linearize_many(starts, np.ones((16, 1))))
+
+
+def test_lanes_are_built_when_they_pay_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = sm.VariationalStep(sm.systems.get("suspended_mass"), 0.01)
+    x, u = starts(step, 8)
+    step.step_many(x, u)
+    step.linearize_along(step.rollout(x[0], np.tile(u[0], (STEPS, 1))))
+    assert "lanes" not in vars(step.kernel)
+    step.kernel._worth.after(10_000_000, step.ndx * (step.ndx + step.nu))  # more than a second
+    found = step.step_many(x, u)
+    assert vars(step.kernel)["lanes"] is not None
+    monkeypatch.delitem(vars(step.kernel), "lanes")
+    same(found, step.step_many(x, u))

@@ -112,7 +112,7 @@ class CompiledKernel:
         self.sensitivities = tuple(order.value for order in sensitivities)  # names of libraries
         self.nx, self.ndx, self.nu, self.nc = sizes
         self._local = threading.local()
-        self._worth = Worth()
+        self._worth = Worth(self.ndx)
 
     @cached_property
     def first(self) -> ctypes.CDLL:
@@ -144,10 +144,9 @@ class CompiledKernel:
     def _caller(self, of: str, name: str, points: int, entries: int) -> Callable[..., int]:
         """A library's function for so many points, in lanes where that pays, with the workspaces of whoever calls."""
         scalar = getattr(self, of)
-        paid = (
-            self.recipe.in_lanes and points >= FEWEST and ("lanes" in vars(self) or self._worth.after(points, entries))
-        )
-        if of != "first" or name not in TWINS or not paid or self.lanes is None:
+        many = of == "first" and name in TWINS and self.recipe.in_lanes and points >= FEWEST
+        paid = many and ("lanes" in vars(self) or self._worth.after(points, entries))
+        if not paid or self.lanes is None:
             return lambda *given: getattr(scalar, name)(self._workspace(of), *given)
         twin, single = TWINS[name]
         function, single_point = getattr(self.lanes, twin), _pointer(getattr(scalar, single))
@@ -301,7 +300,8 @@ class CompiledKernel:
     ) -> Info:
         """Calls a function on all points, in shares side by side; each share has a workspace of its own."""
         points, work = len(out[0]), self.ndx * (self.ndx + self.nu)
-        call = self._caller(of, name, points, work)
+        known = name == "sm_linearize_all" and given[2] is not None  # next states: little is left that lanes could save
+        call = self._caller(of, name, points, 0 if known else work)
         if alone(points, work):  # without what shares cost: filters ask for one point at a time
             info = np.zeros(3)
             arrays = [None if part is None else _address(part) for part in given + out]

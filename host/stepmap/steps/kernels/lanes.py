@@ -14,19 +14,19 @@ TWINS = {  # functions on many points: the same in lanes, and the scalar one tha
 }
 FEWEST = 4  # points: fewer leave most lanes empty
 PER_ENTRY = 2e-9  # s that a scalar step takes per entry of A and B, for want of a better guess
-BUILDING = 0.3  # s of scalar steps, after which the library of lanes is built: it takes as long, and is kept
+BUILDING = 0.5, 0.03  # s of processor time that the library of lanes takes to be built, and what each dimension adds
 
 
 class Worth:
-    """Whether so much has been asked for that a library for many points at once pays."""
+    """Whether so much has been asked for that a library for many points at once, which is kept, pays."""
 
-    def __init__(self) -> None:
-        self._spent = 0.0
+    def __init__(self, ndx: int) -> None:
+        self._spent, self._enough = 0.0, BUILDING[0] + BUILDING[1] * ndx
 
     def after(self, points: int, entries: int) -> bool:
         """Told of that many points, with that many entries of A and B each."""
         self._spent += points * entries * PER_ENTRY
-        return self._spent >= BUILDING
+        return self._spent >= self._enough
 
 
 def pointer(function: Any) -> int | None:
