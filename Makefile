@@ -42,7 +42,7 @@ test: check ## run all checks, then all tests
 check: setup ## format, lint, types, layers and C, without running anything
 	@tools/check.sh
 
-bench: setup ## measure the core, the optimizer, libraries beside it, what commands take, the generated code, the firmware, the Kinect, real time, floods and imported robots
+bench: setup ## measure the core, the optimizer, what commands take, the generated code, the firmware, the Kinect, real time, floods and imported robots
 	$(BIN)/python tests/bench/core.py
 	$(BIN)/python tests/bench/optimal.py
 	$(BIN)/python tests/bench/dynamics.py

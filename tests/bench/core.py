@@ -6,7 +6,7 @@ The file is a list of rows {system, work, us, reference_us, peers}; work is one 
 
     step, linearize, curvature    one call of the Python API, CPU time
     rollout                       one step of a compiled rollout, CPU time
-    linearize_along               one step of A and B along a trajectory, CPU time
+    linearize_along, curvature_along    one step of A and B, or of second derivatives, along a trajectory, CPU time
     rollout_many                  one step of 10 000 rollouts of 300 steps in one call, of fewer where states are large,
                                   in lanes of vectors, CPU time
     ekf                           10 000 filtered runs of 300 steps in one call: the whole of it, CPU time
@@ -194,6 +194,7 @@ def time_calls(step: sm.VariationalStep, path: sm.Trajectory) -> dict[str, float
         "curvature": (len(some), lambda: [step.curvature(x, u, z) for x, u in some]),
         "rollout": (STEPS, lambda: step.rollout(path.x[0], path.u)),
         "linearize_along": (STEPS, lambda: step.linearize_along(path)),
+        "curvature_along": (STEPS, lambda: step.curvature_along(path, np.tile(z, (STEPS, 1)))),
     }
     best = dict.fromkeys(rounds, np.inf)
     start = time.process_time()

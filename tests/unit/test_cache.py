@@ -111,6 +111,24 @@ def test_nothing_unfinished_is_left_behind(folder: Path) -> None:
     assert stat.S_IMODE(only_library(folder).stat().st_mode) & stat.S_IRUSR
 
 
+def test_libraries_of_several_orders_share_what_they_have_in_common(folder: Path) -> None:
+    """The functions of first derivatives are compiled once."""
+    step = sm.discretize(sm.systems.get("pendulum_chain", n=6), 0.01)
+    _ = step.kernel
+    first = {path: path.stat().st_mtime_ns for path in folder.glob("*.o")}
+    assert first
+    x = step.rest({})
+    bend = step.curvature(x, np.zeros(step.nu), np.ones(step.ndx))
+    both = {path: path.stat().st_mtime_ns for path in folder.glob("*.o")}
+    assert len(both) > len(first)
+    assert {path: both[path] for path in first} == first
+    for path in first:
+        path.write_bytes(b"cut short")  # as after a full disk: it is made again
+    next(path for path in folder.glob("*.so") if path.stat().st_mtime_ns > max(first.values())).unlink()
+    again = sm.discretize(sm.systems.get("pendulum_chain", n=6), 0.01)
+    np.testing.assert_array_equal(again.curvature(x, np.zeros(step.nu), np.ones(step.ndx)).xx, bend.xx)
+
+
 def test_a_failed_publication_leaves_the_old_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pendulum()
     path = only_library(folder)

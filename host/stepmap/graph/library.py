@@ -108,19 +108,20 @@ def digest(recipe: Recipe, order: Order) -> str:
 
 def write_sources(recipe: Recipe, order: Order) -> dict[str, str]:
     """All C files of a model by name; the unit of the runtime itself is its own file and not among them."""
-    chunks: list[str] = []
+    first = {function.name for function in recipe.functions.of(Order.FIRST)}
+    own: tuple[list[str], list[str]] = ([], [])  # of first derivatives, whose files are those of every order, and more
     heads: list[str] = []
     scratch = 0
     for function in recipe.functions.of(order):
         code = emit(record(function.sparse), "sm_")
-        chunks.extend(code.chunks)
+        own[function.name not in first].extend(code.chunks)
         heads.append(code.head)
         scratch = max(scratch, code.scratch)
     defines = {**recipe.defines, "SM_SCRATCH": scratch, **order.defines}
     header = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     real = "#define SM_IN_LANES\n" * recipe.lanes + '#include "real.h"\n'
     files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + real + header + "".join(heads) + "#endif\n"}
-    for i, text in enumerate(_units(chunks)):
+    for i, text in enumerate(unit for chunks in own if chunks for unit in _units(chunks)):
         files[f"generated_{i}.c"] = real + text
     return files
 
