@@ -58,3 +58,30 @@ def weight(matrix: ArrayLike, n: int, size: int, name: str, *, definite: bool = 
     if least < -1e-10 * scale:
         raise ModelError(f"{name}: must be positive semidefinite, its least eigenvalue is {least:.3g}")
     return out
+
+
+def product(*matrices: Array) -> Array:
+    """Their product, with the same bits on every processor: a BLAS takes another order of sums on each."""
+    out = matrices[0]
+    for matrix in matrices[1:]:
+        total = np.zeros((out.shape[0], matrix.shape[1]))
+        for k in range(matrix.shape[0]):
+            total += out[:, k, None] * matrix[k]
+        out = total
+    return out
+
+
+def solved(A: Array, B: Array) -> Array:
+    """A⁻¹ B by elimination with exchange of rows, with the same bits on every processor; raises LinAlgError."""
+    n = len(A)
+    work = np.concatenate([A, B], axis=1)
+    for k in range(n):
+        best = k + int(np.argmax(np.abs(work[k:, k])))
+        if not np.abs(work[best, k]) > 0:
+            raise np.linalg.LinAlgError("Singular matrix")
+        work[[k, best]] = work[[best, k]]
+        work[k + 1 :, k:] -= (work[k + 1 :, k] / work[k, k])[:, None] * work[k, k:]
+    for k in range(n - 1, -1, -1):
+        work[k, n:] /= work[k, k]
+        work[:k, n:] -= work[:k, k, None] * work[k, n:]
+    return np.ascontiguousarray(work[:, n:])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import stepmap as sm
+from stepmap.arrays import product, solved
 from stepmap.graph import compiler
 from stepmap.optimal import riccati
 from stepmap.steps.kernels.compiled import CompiledKernel
@@ -82,6 +86,40 @@ def test_bits_do_not_depend_on_the_processor_compiled_for(name: str, monkeypatch
         }
     for machine in MACHINES[1:]:
         assert found[machine] == found[MACHINES[0]], machine
+
+
+REGULATOR = """
+import hashlib
+import numpy as np
+from stepmap.optimal.lqr import riccati
+rng = np.random.default_rng(0)
+A, B = np.eye(9) + 0.05 * rng.normal(size=(9, 9)), rng.normal(size=(9, 2))
+print(hashlib.sha256(riccati(A, B, np.eye(9), np.eye(2)).tobytes()).hexdigest())
+"""
+
+
+def test_regulators_do_not_depend_on_the_processor_that_openblas_takes_for_its_own() -> None:
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", REGULATOR],
+            env={**os.environ, "OPENBLAS_CORETYPE": core},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for core in ("Prescott", "Haswell")
+    ]
+    assert told[0] == told[1] != ""
+
+
+def test_products_and_solutions_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(1)
+    A, B, C = rng.normal(size=(6, 6)), rng.normal(size=(6, 4)), rng.normal(size=(4, 3))
+    np.testing.assert_allclose(product(A, B, C), A @ B @ C, rtol=0, atol=1e-13)
+    A[0, 0] = 0.0  # rows have to change places
+    np.testing.assert_allclose(solved(A, B), np.linalg.solve(A, B), rtol=0, atol=1e-11)
+    with pytest.raises(np.linalg.LinAlgError):
+        solved(np.zeros((2, 2)), np.eye(2))
 
 
 def test_the_processor_is_part_of_a_library_s_name(monkeypatch: pytest.MonkeyPatch) -> None:

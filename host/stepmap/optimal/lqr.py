@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepmap.arrays import Array, weight
+from stepmap.arrays import Array, product, solved, weight
 from stepmap.errors import ConvergenceError, ModelError
 from stepmap.optimal.riccati import Quadratic, recursions
 from stepmap.steps.layout import Copied
@@ -60,7 +60,8 @@ def regulate(step: StepMap, x: ArrayLike, u: ArrayLike, Q: ArrayLike, R: ArrayLi
         raise ModelError(f"x, u: no equilibrium, the map moves x by {moved:.3g}; find one with step.equilibrium(pose)")
     Q, R = weight(Q, 0, step.ndx, "Q"), weight(R, 0, step.nu, "R", definite=True)
     P = riccati(at.A, at.B, Q, R)
-    K = np.linalg.solve(R + at.B.T @ P @ at.B, at.B.T @ P @ at.A)
+    BP = product(at.B.T, P)
+    K = solved(R + product(BP, at.B), product(BP, at.A))
     radius = float(np.abs(np.linalg.eigvals(at.A - at.B @ K)).max())
     if radius > 1 + 1e-6:  # P is a solution, but not the stabilizing one
         raise ConvergenceError(NO_REGULATOR, iterations=0, residual=radius - 1, x=P)
@@ -71,22 +72,24 @@ def riccati(A: Array, B: Array, Q: Array, R: Array, *, iterations: int = 60) -> 
     """The stabilizing solution P of the discrete algebraic Riccati equation.
 
     Structure-preserving doubling: each turn doubles the horizon, and A is never inverted (it is singular for systems
-    with kinematic coordinates). scipy's solve_discrete_are takes 10 to 40 times longer, depends on the units of the
-    cost, refuses motions with |λ| = 1 that Q does not see, such as a cart whose place has no weight, and stabilizes
-    unstable ones that it does not see without a word.
+    with kinematic coordinates). Its products do not go through a BLAS, so gains have the same bits on every processor.
+    scipy's solve_discrete_are has others on each, depends on the units of the cost, refuses motions with |λ| = 1 that Q
+    does not see, such as a cart whose place has no weight, and stabilizes unstable ones that it does not see without a
+    word.
     """
     n = len(A)
-    G: Array = B @ np.linalg.solve(R, B.T)
+    G: Array = product(B, solved(R, B.T))
     H: Array = Q
     residual = np.inf
     with np.errstate(over="ignore", invalid="ignore"):  # what cannot be stabilized grows until it is not finite
         for turn in range(iterations):
-            W = np.eye(n) + G @ H
+            W = np.eye(n) + product(G, H)
             try:
-                V1, V2 = np.linalg.solve(W, A), np.linalg.solve(W, G)
+                V = solved(W, np.concatenate([A, G], axis=1))
             except np.linalg.LinAlgError:
                 break
-            G, H_next, A = G + A @ V2 @ A.T, H + A.T @ H @ V1, A @ V1
+            V1, V2 = V[:, :n], V[:, n:]
+            G, H_next, A = G + product(A, V2, A.T), H + product(A.T, H, V1), product(A, V1)
             H_next = (H_next + H_next.T) / 2
             G = (G + G.T) / 2
             residual = float(np.abs(H_next - H).max() / max(float(np.abs(H_next).max()), 1e-300))
