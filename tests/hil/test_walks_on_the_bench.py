@@ -18,11 +18,13 @@ from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.bench.facts import early_facts
 from stepmap_hil.commands.bench.prepare import Prepared, prepare
 from stepmap_hil.commands.bench.request import Request, read
+from stepmap_hil.live.signals import Signals, frames
 from stepmap_hil.plant.walking import WalkingPlant
 from stepmap_hil.report import write as results
 from stepmap_hil.report.series import series
 from stepmap_hil.report.summary import bit_exact, walk
 from stepmap_hil.runs.filter_replay import replay_filter
+from stepmap_hil.runs.followed import references
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.runs.recording import RecordedRun, read_run
@@ -182,3 +184,17 @@ def test_a_time_that_is_found_is_refused(tmp_path: Path) -> None:
     job.write_text(JOB.read_text(encoding="utf-8").replace("time = 0.9", "time = [0.8, 1.0]"), encoding="utf-8")
     with pytest.raises(JobError, match="period is decided"):
         jobs.for_board(jobs.load(job))
+
+
+def test_a_walk_is_shown_again(recorded: tuple[Run, RecordedRun]) -> None:
+    """On the live page, with the reference of the row that the board is in, and nothing lost."""
+    run, told = recorded
+    signals = Signals(told.controller)
+    shown = frames(signals, run.rows)
+    assert len(shown) == sum(row.running for row in run.rows)
+    assert shown[-1].loss == 0.0
+    expected = references(told.controller, [row for row in run.rows if row.running], run.followed)
+    poses = told.controller.plant.step.layout.pose(expected[:, : told.controller.plant.step.nx])
+    assert np.allclose([np.asarray(frame.reference) for frame in shown], poses)
+    lines = [name for chart in signals.charts() for name in chart.lines]
+    assert set().union(*(frame.numbers for frame in shown)) <= set(lines)

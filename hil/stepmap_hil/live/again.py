@@ -17,7 +17,7 @@ class AgainPage(LivePage):
 
     def __init__(self, recorded: RecordedRun, *, port: int = 0) -> None:
         controller, run = recorded.controller, recorded.closed
-        signals = Signals(controller, clock=not run.lockstep)
+        signals = Signals(controller, recorded.facts.get("angles") or "rad", clock=not run.lockstep)
         signals.followed = run.followed
         shown = frames(signals, run.rows)
         around = np.array([row.coordinates for row in run.rows]).reshape(len(run.rows), -1)
