@@ -163,7 +163,7 @@ def _tool(tool: Tool) -> Finding:
     found = shutil.which(tool.command, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
     if found is None:
         return Finding(tool.command, tool.use, "missing", "", tool.remedy)
-    said = _first_line([found, "-h" if tool.command == "stm32flash" else "--version"])
+    said = found if tool.command == "stm32flash" else _first_line([found, "--version"])  # which tells no version
     return Finding(tool.command, tool.use, "ok", said, tool.remedy)
 
 

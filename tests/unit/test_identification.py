@@ -227,3 +227,26 @@ def test_runs_that_tell_nothing_are_refused(job: jobs.Job, run: sm.Observed, car
         sm.identify(job, [], ["damping"])
     with pytest.raises(sm.ModelError, match="fewer than two"):
         sm.Observed(0.1, np.zeros((1, 1)), np.zeros((2, 1)))
+
+
+def test_a_robot_that_ran_away_is_fitted_in_short_segments() -> None:
+    """A Furuta pendulum a tenth heavier and longer turns three times instead of standing up: one trajectory is lost."""
+    job = jobs.load(ROOT / "examples" / "mechanisms" / "furuta.toml")
+    plan = job.solve().plan
+    truth = {p.name: 1.1 * p.value for p in job.system.parameters}
+    robot = sm.discretize(job.system.with_parameters(**truth), job.dt)
+    path = robot.follow(plan.trajectory.x[0], plan.trajectory, plan.gains)
+    assert np.ptp(path.x[:, 0]) > 2 * np.pi
+    Z = np.asarray(job.system.readings(job.step.layout.pose(path.x)))
+    Z = Z + np.random.default_rng(5).normal(size=Z.shape) * job.noise.measurement
+    fit = sm.identify(job, sm.Observed(job.dt, path.u, Z, guess=path.x[0]), list(truth))
+    assert fit.fit.far == 0.0
+    assert all(abs(fit.values[name] - value) < 4 * fit.sigma[name] for name, value in truth.items())
+
+
+def test_readings_of_another_motion_are_refused(job: jobs.Job, run: sm.Observed) -> None:
+    """A robust loss would take them for outliers and call the rest a good fit."""
+    Z = run.Z[:41] + 0.3 * np.cumsum(np.random.default_rng(3).normal(size=run.Z[:41].shape), axis=0)
+    other = sm.Observed(run.dt, run.U[:40], Z, before=run.before, guess=np.asarray(run.guess)[0])
+    with pytest.raises(sm.ModelError, match=r"no motion of this model explains them: .* more than 6 σ"):
+        sm.identify(job, other, ["damping"], hold={"mass": 0.12})

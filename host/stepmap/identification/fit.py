@@ -37,6 +37,12 @@ class Fit:
         out: Array = np.sqrt(np.diagonal(self.covariance))
         return out
 
+    @property
+    def far(self) -> float:
+        """The part of the readings that are so far off that they count less than half."""
+        seen = max(1, self.task.seen)
+        return float(np.sum(np.abs(self.residual[self.task.data]) > FROM)) / seen
+
 
 def weights(residual: Array, data: np.ndarray, loss: str) -> Array:
     """What each residual counts, relative to a square."""

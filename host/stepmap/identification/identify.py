@@ -25,6 +25,9 @@ from stepmap.steps.events.step import EventStep
 FINE = 16  # parts of a step that stand for the plant itself
 APART = 3.0  # standard deviations between map and fine plant that matter
 LARGE = 2.0  # χ² that says that the model lacks something
+MOST_FAR = 0.5  # of the readings: more than 6 σ off, they hardly count, and χ² of the rest says nothing
+MANY_FAR = 0.05  # of them, which is worth a remark
+SHORT = 20  # steps of segments where whole runs lead nowhere
 CORRELATED = 0.4  # between neighbouring residuals, which says so too
 
 
@@ -101,6 +104,8 @@ class Identification:
         said = []
         if self.chi2 > LARGE:
             said.append(f"χ² is {self.chi2:.2g}: the model lacks something, or the noise of the job is too small")
+        if self.fit.far > MANY_FAR:
+            said.append(f"{100 * self.fit.far:.0f} % of the readings are more than 6 σ off and hardly count")
         worst, name = _correlation(self.fit)
         if worst > CORRELATED:
             said.append(f"neighbouring residuals of {name} agree by {worst:.2f}: the model lacks something")
@@ -166,17 +171,32 @@ def identify(
     ``noise`` Q and R are found, too, by the likelihood of the innovations.
     """
     task, found, start = prepare(job, runs, names, hold or {}, segments)
-    chosen = choose(task, task.start)
-    if not chosen:
-        raise ModelError("names: none of these can be told: " + "; ".join(map(str, found)))
     given = task.unknowns
-    task = replace(task, unknowns=given.without([name for name in given.names if name not in chosen]))
+    task = _told(task, found)
     fit = solve(task, loss, monitor)
+    if fit.far > MOST_FAR and fit.status != "interrupted" and segments == "auto":  # a long one may be lost at its start
+        again_task, found, start = prepare(job, runs, names, hold or {}, SHORT)
+        fit = solve(_told(again_task, found), loss, monitor)
+        task = fit.task
+    if fit.far > MOST_FAR and fit.status != "interrupted":
+        raise ModelError(
+            f"runs: no motion of this model explains them: {100 * fit.far:.0f} % of the readings are more than 6 σ "
+            "from the best one",
+            hint="Are they of this job? Look for more that may differ, or give runs that stay near their plan.",
+        )
     made = fit_noise(fit, start, monitor) if noise else None
     values = {one.name: one.value for one in given.free}
     values |= dict(zip(task.unknowns.names, fit.values.tolist(), strict=True))
     sigma = dict(zip(task.unknowns.names, fit.sigma.tolist(), strict=True))
     return Identification(values, sigma, found, _ratios(found, values, sigma), fit, made, job, start, loss)
+
+
+def _told(task: Trajectories, found: Sequence[Untold]) -> Trajectories:
+    """The task with what can be told alone."""
+    chosen = choose(task, task.start)
+    if not chosen:
+        raise ModelError("names: none of these can be told: " + "; ".join(map(str, found)))
+    return replace(task, unknowns=task.unknowns.without([n for n in task.unknowns.names if n not in chosen]))
 
 
 def check(
