@@ -247,6 +247,8 @@ def test_a_robot_that_ran_away_is_fitted_in_short_segments() -> None:
 def test_readings_of_another_motion_are_refused(job: jobs.Job, run: sm.Observed) -> None:
     """A robust loss would take them for outliers and call the rest a good fit."""
     Z = run.Z[:41] + 0.3 * np.cumsum(np.random.default_rng(3).normal(size=run.Z[:41].shape), axis=0)
-    other = sm.Observed(run.dt, run.U[:40], Z, before=run.before, guess=np.asarray(run.guess)[0])
+    other = sm.Observed(run.dt, run.U[:40], Z, before=run.before, guess=np.asarray(run.guess)[:41])
     with pytest.raises(sm.ModelError, match=r"no motion of this model explains them: .* more than 6 σ"):
-        sm.identify(job, other, ["damping"], hold={"mass": 0.12})
+        sm.identify(job, other, ["height"])
+    with pytest.raises(sm.ModelError, match="where the model cannot be"):  # for the filter that guesses states
+        sm.identify(job, replace(other, guess=other.guess[0]), ["height"])  # type: ignore[index]

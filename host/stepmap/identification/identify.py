@@ -175,9 +175,10 @@ def identify(
     task = _told(task, found)
     fit = solve(task, loss, monitor)
     if fit.far > MOST_FAR and fit.status != "interrupted" and segments == "auto":  # a long one may be lost at its start
-        again_task, found, start = prepare(job, runs, names, hold or {}, SHORT)
-        fit = solve(_told(again_task, found), loss, monitor)
-        task = fit.task
+        short, more, begun = prepare(job, runs, names, hold or {}, SHORT)
+        if choose(short, short.start):
+            fit, found, start = solve(_told(short, more), loss, monitor), more, begun
+            task = fit.task
     if fit.far > MOST_FAR and fit.status != "interrupted":
         raise ModelError(
             f"runs: no motion of this model explains them: {100 * fit.far:.0f} % of the readings are more than 6 σ "

@@ -39,7 +39,13 @@ def guesses(step: VariationalStep, run: Observed, start: Start) -> Array:
     belief, states = ekf.start(first, np.diag(start.first**2)), []
     for k in range(run.steps + 1):
         if k:
-            belief = ekf.predict(belief, run.U[k - 1])
+            try:
+                belief = ekf.predict(belief, run.U[k - 1])
+            except ConvergenceError:
+                raise ModelError(
+                    f"{run.name}: at step {k} its readings are where the model cannot be",
+                    hint="Is it of this job, and in SI units? Give guess=, states near the motion, if it is.",
+                ) from None
         belief, _ = ekf.update(belief, run.Z[k], run.seen[k])
         states.append(belief.x)
     return np.array(states)
