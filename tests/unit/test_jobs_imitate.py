@@ -13,6 +13,8 @@ import stepmap as sm
 from stepmap import jobs
 from stepmap.errors import JobError
 from stepmap.jobs.imitate.job import ImitationJob
+from stepmap.jobs.optimize import verdict
+from stepmap.optimal.plan import Plan
 from stepmap.simulation import Simulation
 from stepmap_codegen.emit import wire_limits
 from tests import dancers
@@ -124,6 +126,20 @@ def test_two_arms_are_as_large_as_messages_allow() -> None:
 def test_recordings_of_the_examples_are_those_of_their_dancers() -> None:
     for name, text in (("wave", dancers.bvh(seconds=5.0)), ("greet", dancers.bvh(8.0, 15.0, moves=dancers.greeting))):
         assert (EXAMPLE.parent / f"{name}.bvh").read_text() == text
+
+
+def test_a_string_that_would_push_is_named_with_time_and_force(job: ImitationJob) -> None:
+    held = job.step.rollout(job.start, np.tile(job.held, (job.steps, 1)))
+    forces = np.array(held.multipliers)
+    forces[40:44, 2], forces[50, 5] = -3.5, -1.0
+    forces[42, 2] = -4.25
+    path = sm.Trajectory(held.t, held.x, held.u, forces)
+    plan = Plan(path, np.zeros((job.steps, job.step.nu, job.step.ndx)), path)
+    (found,) = (one for one in verdict(job, plan).findings if one.name == "tension")
+    names = job.system.constraint_names
+    when, lasting = f"{42 * job.dt:.3g} s", f"{4 * job.dt:.2g} s"
+    assert f"{names[2]} would push with 4.25 N at {when}, for {lasting} in all; {names[5]} push, too" in found.text
+    assert "response" in found.remedy
 
 
 @pytest.mark.parametrize(

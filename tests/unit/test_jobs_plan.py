@@ -87,7 +87,7 @@ def test_nodes_distance_and_rate_are_told(monkeypatch: pytest.MonkeyPatch) -> No
     found = job.solve(table)
     nodes, distance, extensions, rate, _ = table.rows[-1]
     assert (int(nodes), int(extensions)) == (found.tree.count, found.extensions)
-    assert float(distance) == pytest.approx(found.distance, rel=1e-3)
+    assert float(distance) == pytest.approx(found.tree.distance, rel=1e-3)
     assert float(rate) > 0
 
 
@@ -99,7 +99,7 @@ def test_the_tree_is_drawn() -> None:
     assert list(drawn) == ["tree", "path", "tracking", "inputs", "tension"]
     (axes,) = drawn["tree"].axes
     lines = {line.get_label(): line for line in axes.get_lines()}
-    assert len(lines["nodes"].get_data_3d()[0]) == found.tree.count
+    assert len(lines["nodes"].get_data_3d()[0]) == min(found.tree.count, 4000)  # as many as can be told apart
     hand = list(job.system.frame_names).index("hand")
     end = job.system.positions(job.step.layout.pose(found.plan.trajectory.x[-1]))[hand]
     assert np.array([values[-1] for values in lines["smoothed"].get_data_3d()]) == pytest.approx(end)

@@ -10,6 +10,8 @@ from stepmap.errors import JobError, ModelError
 from stepmap.figures.theatre import _dancer
 from stepmap.mocap import Recording, read_bvh, retarget
 from stepmap.mocap.names import puppet_markers
+from stepmap.mocap.rehearsal import Manner, rehearse
+from stepmap.mocap.retarget import Targets
 from tests import dancers
 
 MIXAMO = {name: f"mixamorig:{name}" for name in dancers.BODY}
@@ -63,6 +65,23 @@ def test_joints_are_known_by_the_words_of_several_programs(called: dict[str, str
     found = puppet_markers(read(dancers.bvh(1.0, called=called)).names)
     words = {"lshoulder": "LeftArm", "relbow_end": "RightHand", "lhip_end": "LeftLeg", "torso": "Hips"}
     assert {frame: found[frame] for frame in words} == {f: called.get(j, j) for f, j in words.items()}
+
+
+@pytest.mark.parametrize("joint", ["neck_01", "Bip01_Neck", "mixamorig:Neck", "Bip01 Neck", "Neck"])
+def test_a_neck_has_many_names(joint: str) -> None:
+    found = puppet_markers(read(dancers.bvh(1.0, called={"Neck": joint.replace(" ", "_")})).names)
+    assert found["spine_top"] == joint.replace(" ", "_")
+
+
+def test_a_recording_of_minutes_is_cut_or_given_steps() -> None:
+    system = sm.systems.get("planar_arm")
+    start = system.satisfy_constraints({"theta1": 0.3, "theta2": 0.9})
+    t = np.linspace(0.0, 60.0, 1801)
+    places = np.stack([0.3 + 0.02 * np.sin(t), 0.3 + 0.0 * t, 0.0 * t], axis=1)[:, None]
+    targets = Targets(("tip",), t, places, 1.0, 1.0, places)
+    with pytest.raises(sm.ModelError, match="lasts 62 s, more than 300 steps of 1/15 s; choose a part"):
+        rehearse(system, start, targets, Manner())
+    assert rehearse(system, start, targets, Manner(), steps=40).steps == 40
 
 
 def test_units_axes_and_rates_do_not_matter() -> None:

@@ -100,6 +100,17 @@ def test_a_plan_ends_where_it_can_stand() -> None:
     assert np.abs(stays.x - path.x[-1]).max() < 1e-5
 
 
+@pytest.mark.parametrize("seed", [2, 6])
+def test_the_node_that_moves_least_at_the_goal_can_stop_there(seed: int) -> None:
+    """The first node at the goal swings so fast that no regulator stops it within the string's reach."""
+    found = planar().plan(seed).require()
+    ends = found.nodes[found.task.reached(found.nodes)]
+    assert len(ends) > 10
+    p = found.task.step.layout["p"]
+    assert np.linalg.norm(found.trajectory.x[-1, p]) < 0.5 * np.median(np.linalg.norm(ends[:, p], axis=1))
+    assert found.rest
+
+
 def test_a_plan_whose_goal_cannot_stand_ends_in_motion_and_says_so() -> None:
     """Nothing holds a pendulum on a cart to one side."""
     step = sm.discretize(sm.systems.get("cart_pendulum"), 0.02)

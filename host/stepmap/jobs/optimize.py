@@ -157,7 +157,7 @@ def verdict(job: Job, plan: Plan) -> Verdict:
     step, weights = job.step, getattr(job, "weights", None)
     made, there = (None if limits is None else limits.on(step) for limits in (planned, motor))
     weighed = None if weights is None else (weights.state + weights.terminal)[: step.system.tangent.nv] > 0
-    return judge(step, plan, made, there, weighed)
+    return judge(step, plan, made, there, weighed, **getattr(job, "remedies", {}))
 
 
 def judged(job: Job, solution: Outcome) -> Verdict:

@@ -67,8 +67,10 @@ def find(part: str, side: str, joints: Collection[str]) -> str | None:
 
 
 def _plain(joint: str) -> tuple[str, str]:
-    """Side and name without what programs put around them: ``mixamorig:LeftHand``, ``Hand.L``, ``lHand``."""
+    """Side and name without what programs put around them: ``mixamorig:LeftHand``, ``Hand.L``, ``neck_01``."""
     word = joint.rpartition(":")[2]
+    word = re.sub(r"^bip\d+[_. ](?=.)", "", word, flags=re.IGNORECASE)
+    word = re.sub(r"[_. ]0*1$", "", word)  # the first of several
     for side in ("left", "right"):
         if side in word.lower():
             return side, _letters(re.sub(side, "", word, flags=re.IGNORECASE))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ModelError
 from stepmap.mechanics import System
 from stepmap.mocap.postures import fit
 from stepmap.mocap.retarget import Targets
@@ -17,6 +18,7 @@ NODES = 6  # poses that are fitted per response time
 CLOSE = 1e-3  # m: how far samples joined by splines may be off
 COARSEST, FINEST = 1 / 40, 1 / 120  # s
 MOST = 300  # steps, where they are chosen
+LONGEST = 1 / 15  # s: with longer steps, hands would go from one place to another without a way between
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ def _sampled(targets: Targets, tempo: float, duration: float) -> float:
             break
         dt /= 1.2
     dt = max(dt, FINEST, duration / MOST)
+    if dt > LONGEST * (1 + 1e-9):
+        raise ModelError(
+            f"the motion lasts {duration:.4g} s, more than {MOST} steps of 1/{round(1 / LONGEST)} s; choose a part of "
+            "it with begin and end, or give [time] dt or steps"
+        )
     return duration / round(duration / dt)
 
 

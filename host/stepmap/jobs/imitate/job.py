@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.errors import ConvergenceError
+from stepmap.errors import ConvergenceError, ModelError
 from stepmap.jobs.job import TrackingJob
 from stepmap.jobs.weights import Weights
 from stepmap.mocap.rehearsal import Manner, Rehearsal
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from stepmap.jobs.imitate.pictures import Pair
 
+GENTLER = "Make response longer or tempo slower, or ask for a tension in [imitate.tension]"
 SCALE = 1000.0  # of the cost: J is in thousandths of m² s
 
 
@@ -33,6 +34,10 @@ class ImitationJob(TrackingJob):
     """A recorded motion for a mechanism, read and retargeted; the start is its equilibrium nearest to ``pose``."""
 
     kind: ClassVar[str] = "imitate"
+    remedies: ClassVar[dict[str, str]] = {
+        "rest": "The recording ends in motion: choose an end at which the dancer stands still.",
+        "slower": f"{GENTLER}: a string cannot push.",
+    }
     targets: Targets | None = None
     rehearsal: Rehearsal | None = None
     manner: Manner = field(default_factory=Manner)
@@ -94,7 +99,16 @@ class ImitationJob(TrackingJob):
         first = problem.first_guess()
         size = float(problem.cost.value(first))
         limit = s.tolerance * (size if np.isfinite(size) else 1.0)
-        return optimize(problem, method=s.method, max_iterations=s.max_iterations, tolerance=limit, monitor=monitor)
+        try:
+            return optimize(problem, method=s.method, max_iterations=s.max_iterations, tolerance=limit, monitor=monitor)
+        except ModelError as error:  # of the regulator: where wires are nearly singular, slopes have no size
+            raise ConvergenceError(
+                f"the motion comes to poses in which wires are nearly singular ({error})",
+                iterations=0,
+                residual=np.inf,
+                x=self.start,
+                hint=f"{GENTLER}.",
+            ) from None
 
     def drawn(self, solution: Solution) -> dict[str, Figure]:
         """Pictures by name: those of every motion, and the dancer beside the mechanism."""

@@ -23,6 +23,7 @@ FAR = 0.05  # of the way from the start to the task: an end farther off has not 
 AWAY = 1e-3  # m or rad from an equilibrium, above which an end is none
 ROUNDED = 1e-9  # by which a coordinate may be beyond its range
 REST = "Set rest = true in [end]."
+SLOWER = "Weigh q less or p more, or go slower: a string cannot push."
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,19 @@ def judge(
     motor: InputBounds | None = None,
     weighed: Array | None = None,
     rest: str = REST,
+    slower: str = SLOWER,
 ) -> Verdict:
     """The verdict on a plan. ``planned`` are the limits it was made within, ``motor`` those that its law will have.
 
     ``weighed`` says of each coordinate whether the task cares where it ends, (nq̄); all of them where None. ``rest``
-    says how to ask for an end at rest.
+    says how to ask for an end at rest, ``slower`` how to ask for strings that pull.
     """
     findings = [_end(step, plan, weighed), _rest(step, plan, rest), _hold(step, plan)]
     findings += _ranges(step, plan)
     findings += _inputs(step, plan, planned)
     if motor is not None and step.layout.plain:
         findings += _room(step, plan, motor)
-    findings += _tension(step, plan)
+    findings += _tension(step, plan, slower)
     findings += _singular(step, plan)
     findings += _events(step, plan)
     return Verdict(tuple(findings))
@@ -99,16 +101,35 @@ def _ranges(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
             yield Finding("range", text, False, "Limit it in [limits], or widen low and high where it is declared.")
 
 
-def _tension(step: VariationalStep, plan: Plan) -> Iterator[Finding]:
+def _tension(step: VariationalStep, plan: Plan, remedy: str) -> Iterator[Finding]:
     """Forces of the constraints that may be strings: distances."""
     forces = plan.trajectory.multipliers
     kinds = [isinstance(c, Distance) and row is Row.EQUALITY for c in step.system.constraints for row in c.rows]
     if forces is None or forces.shape[1] != len(kinds) or not any(kinds):
         return
     low, high = float(forces[:, kinds].min()), float(forces[:, kinds].max())
-    remedy = "Weigh q less or p more, or go slower: a string cannot push."
-    slack = "; below 0 a string would be slack" if low < 0 else ""
-    yield Finding("tension", f"{low:.3g} to {high:.3g} N{slack}", low >= 0, remedy)
+    yield Finding(
+        "tension",
+        f"{low:.3g} to {high:.3g} N{_pushing(step, plan.trajectory.t, np.where(kinds, forces, 0.0))}",
+        low >= 0,
+        remedy,
+    )
+
+
+def _pushing(step: VariationalStep, t: Array, pushes: Array) -> str:
+    """Which strings would have to push: the one that does so most, when, how much and for how long, and the others."""
+    worst = np.flatnonzero(pushes.min(axis=0, initial=0.0) < 0)
+    if not len(worst):
+        return ""
+    first = worst[np.argmin(pushes[:, worst].min(axis=0))]
+    k = int(np.argmin(pushes[:, first]))
+    names = step.system.constraint_names
+    others = [names[i] for i in worst if i != first]
+    more = f"; {', '.join(others)} push, too" if others else ""
+    lasting = float(np.diff(t)[pushes[:, first] < 0].sum())
+    return (
+        f"; {names[first]} would push with {-pushes[k, first]:.3g} N at {t[k]:.3g} s, for {lasting:.2g} s in all{more}"
+    )
 
 
 def _singular(step: VariationalStep, plan: Plan) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from stepmap.optimal.problem import Iteration
 from stepmap.steps import VariationalStep
 from stepmap.steps.protocol import Trajectory
 
+LINGER = 5_000  # extensions more once the goal is reached: among its nodes one will hardly move, and can stop there
 Progress = Callable[[int, float, int], None]  # nodes, distance of the best, extensions
 
 
@@ -206,17 +207,22 @@ class _Budget:
 
     def grow(self, tree: Tree) -> tuple[PlanStatus, int | None]:
         """How it ended, and the node that reached the goal."""
-        node = 0 if tree.task.reached(tree.task.start) else None
+        if tree.task.reached(tree.task.start):
+            return PlanStatus.REACHED, 0
+        end = self.extensions
         try:
-            while node is None and tree.extensions < self.extensions:
+            while tree.extensions < end:
                 if self.end is not None and time.monotonic() >= self.end:
-                    return PlanStatus.LATE, None
-                node = tree.extend()
+                    break
+                tree.extend()
                 if self.progress is not None:
                     self.progress(tree.count, tree.distance, tree.extensions)
+                if tree.slowest[1] >= 0 and end == self.extensions:
+                    end = min(end, tree.extensions + LINGER)
         except KeyboardInterrupt:
-            return PlanStatus.INTERRUPTED, None
-        return (PlanStatus.EXHAUSTED if node is None else PlanStatus.REACHED), node
+            return PlanStatus.INTERRUPTED, tree.end
+        late = PlanStatus.LATE if tree.extensions < end else PlanStatus.EXHAUSTED
+        return (late if tree.end is None else PlanStatus.REACHED), tree.end
 
 
 def _seeds(first: int, count: int) -> range:

@@ -18,6 +18,7 @@ from stepmap.steps.protocol import Trajectory
 ELSEWHERE = 0.1  # weight of coordinates that the goal does not name, beside 1/tolerance of those it does
 BALANCED = 1.0, 30.0, 1e3  # weights of forces that do not balance [1/N] and of constraints [1/m], in turn
 LITTLE = 1e-3  # weight of forces: of those that hold a pose, the least
+GENTLE = 1.0, 1e3  # times the weight of inputs in the regulator that leads to rest, in turn
 FARTHEST = 1e-3  # m or rad by which the exact equilibrium may be off the one that least squares found
 
 
@@ -84,16 +85,18 @@ def _misfit(task: Task, x: Array, weight: float) -> Callable[[Array], Array]:
 def led_to_rest(
     task: Task, found: Trajectory, at: Standing, steps: int, weights: tuple[Array, Array], limits: InputLimits
 ) -> Trajectory | None:
-    """The motion that was found, and so many steps in which the steady regulator leads it on to rest; a first guess."""
+    """The motion that was found, and so many steps in which a steady regulator leads it on to rest; a first guess."""
     step = task.step
-    try:
-        law = regulate(step, at.x, at.u, *weights)
-        wanted = Trajectory(step.dt * np.arange(steps + 1), np.tile(at.x, (steps + 1, 1)), np.tile(at.u, (steps, 1)))
-        tail = step.follow(found.x[-1], wanted, np.tile(law.K, (steps, 1, 1)), within=limits.on(step))
-    except (ConvergenceError, ModelError, ShapeError):
-        return None
-    states, inputs = np.vstack([found.x, tail.x[1:]]), np.vstack([found.u, tail.u])
-    return Trajectory(step.dt * np.arange(len(states)), states, inputs)
+    wanted = Trajectory(step.dt * np.arange(steps + 1), np.tile(at.x, (steps + 1, 1)), np.tile(at.u, (steps, 1)))
+    for gentle in GENTLE:
+        try:
+            law = regulate(step, at.x, at.u, weights[0], gentle * weights[1])
+            tail = step.follow(found.x[-1], wanted, np.tile(law.K, (steps, 1, 1)), within=limits.on(step))
+        except (ConvergenceError, ModelError, ShapeError):
+            continue  # it asks for a pose that a wire does not reach
+        states, inputs = np.vstack([found.x, tail.x[1:]]), np.vstack([found.u, tail.u])
+        return Trajectory(step.dt * np.arange(len(states)), states, inputs)
+    return None
 
 
 def held_on(step: VariationalStep, motion: Trajectory, at: Standing) -> Trajectory:

@@ -92,7 +92,7 @@ def _settled(task: Task, found: Trajectory, weights: tuple[Array, Array]) -> tup
         guess = led_to_rest(task, found, at, steps, weights, _limits(task))
         if guess is None:
             continue
-        solution = _stopped(task, guess, at)
+        solution = _stopped(task, guess, at, patient=seconds == SETTLING[-1])
         if solution is not None and solution.status.interrupted:
             return None, found, str(solution.status)
         if solution is not None:
@@ -101,15 +101,17 @@ def _settled(task: Task, found: Trajectory, weights: tuple[Array, Array]) -> tup
     return None, found, NO_WAY
 
 
-def _stopped(task: Task, guess: Trajectory, at: Standing) -> Solution | None:
+def _stopped(task: Task, guess: Trajectory, at: Standing, patient: bool) -> Solution | None:
     """The smooth motion that ends at rest, and a last tick of rest; None where it is not valid.
 
-    Its search goes to where soft weights lead first, then to the equilibrium itself. One that is interrupted is
-    returned as it is.
+    Its search goes to where soft weights lead first, then to the equilibrium itself. Where the first part does not
+    converge there is little time to settle: only a ``patient`` search goes on. One that is interrupted is returned.
     """
     near = _optimized(task, guess, at)
     if near is None or near.status.interrupted:
         return near
+    if not near.status.ok and not patient:
+        return None
     found = _optimized(task, guess, at, near.trajectory)
     if found is not None and found.status.interrupted:
         return found

@@ -28,6 +28,7 @@ class Tree:
     count: int = 1
     extensions: int = 0
     lost: Counter[Fault] = field(default_factory=Counter)  # extensions that were not kept, by their fault
+    slowest: tuple[float, int] = (np.inf, -1)  # speed and number of the node at the goal that moves least
     _distance: Array = field(init=False)
     _tried: Array = field(init=False)
 
@@ -47,8 +48,13 @@ class Tree:
     def distance(self) -> float:
         return float(self._distance[self.best])
 
-    def extend(self) -> int | None:
-        """Adds a batch of extensions; returns a node that has reached the goal, if there is one."""
+    @property
+    def end(self) -> int | None:
+        """The node at the goal that moves least; None while there is none."""
+        return None if self.slowest[1] < 0 else self.slowest[1]
+
+    def extend(self) -> None:
+        """Adds a batch of extensions; ``slowest`` is the node at the goal that moves least, once there is one."""
         task, step = self.task, self.task.step
         size = int(np.clip(self.count // SHARE, *BATCH))
         chosen = self._chosen(size)
@@ -68,9 +74,11 @@ class Tree:
         self.inputs.extend(U[good])
         self.count += len(good)
         there = np.flatnonzero(task.reached(self.x[new]))
-        if not len(there):
-            return None
-        return first + int(there[np.argmin(self._distance[new][there])])
+        if len(there):
+            pose = step.layout.pose(found.x[good[there], -2:])
+            speed = np.linalg.norm(np.diff(pose, axis=1)[:, 0], axis=1) / step.dt
+            least = int(np.argmin(speed))
+            self.slowest = min(self.slowest, (float(speed[least]), first + int(there[least])))
 
     def _chosen(self, size: int) -> Array:
         """Nodes to extend: rarely tried ones, three of four near the goal; the others lead around obstacles."""
