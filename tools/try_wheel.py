@@ -2,10 +2,10 @@
 
     python -m tools.try_wheel [--keep]
 
-The wheel is built from the unpacked sdist, so both have to be whole, and installed with the extras ``firmware``,
-``live`` and ``urdf`` into a fresh environment outside the checkout. From then on nobody can write to that environment:
-root steps down to a user without rights. Every command runs in an empty folder. At the end the environment is compared
-with what it was, file by file, and the times are printed.
+The wheel is built from the unpacked sdist, so both have to be whole, and installed with extras into a fresh environment
+outside the checkout. From then on nobody can write to that environment: root steps down to a user without rights. Every
+command runs in an empty folder. At the end the environment is compared with what it was, file by file, and times are
+printed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -20,14 +21,15 @@ import tarfile
 import tempfile
 import time
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NOBODY = 65534
 
+DEMO = (("demo",),)
 CHAIN = (
-    ("demo",),
     ("systems",),
     ("simulate", "pendulum", "--steps", "100"),
     ("examples", "--copy", "jobs"),
@@ -98,17 +100,44 @@ def thaw(folder: Path) -> None:
             path.chmod(path.stat().st_mode | 0o200)
 
 
-def walk(environment: Path, home: Path) -> None:
-    """Runs the chain as a user who can write to ``home`` alone."""
+def walk(environment: Path, home: Path, chain: Sequence[tuple[str, ...]]) -> None:
+    """Runs commands as a user who can write to ``home`` alone; says how long each took, and its CPU time."""
     program = environment / "bin" / "stepmap"
     asked = {"PATH": f"{environment / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
     person = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-    for words in CHAIN:
-        begun = time.monotonic()
-        run([str(program), *words], home, env=asked, **person)
-        print(f"  stepmap {' '.join(words):<90} {time.monotonic() - begun:6.1f} s", flush=True)
-    if not (home / "build" / "demo").is_dir():
-        sys.exit(f"stepmap demo left nothing in {home}")
+    for words in chain:
+        with timed(f"stepmap {' '.join(words)}"):
+            run([str(program), *words], home, env=asked, **person)
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    """Prints how long the processes within took, and their CPU time."""
+    begun, used = time.monotonic(), cpu_time()
+    yield
+    print(f"  {what:<98} {time.monotonic() - begun:6.1f} s, {cpu_time() - used:6.1f} s of CPU time", flush=True)
+
+
+def cpu_time() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def install(environment: Path, what: str, place: Path) -> Mapping[str, str]:
+    """Installs into the environment, which nobody can write to afterwards; its content."""
+    thaw(environment)
+    with timed("pip install"):
+        run([str(environment / "bin" / "pip"), "install", "--quiet", what], place)
+    content = listing(environment)
+    freeze(environment)
+    return content
+
+
+def require_unchanged(environment: Path, before: Mapping[str, str]) -> None:
+    now = listing(environment)
+    changed = sorted(name for name in {*now, *before} if now.get(name) != before.get(name))
+    if changed:
+        sys.exit(f"the environment has changed: {', '.join(changed[:10])}")
 
 
 def main() -> None:
@@ -120,19 +149,20 @@ def main() -> None:
     try:
         (place / "dist").mkdir()
         wheel = build(place / "dist")
-        begun = time.monotonic()
         environment, home = place / "environment", place / "home"
-        venv.create(environment, with_pip=True)
-        run([str(environment / "bin" / "pip"), "install", "--quiet", f"{wheel}[firmware,live,urdf]"], place)
-        print(f"  {'installed':<98} {time.monotonic() - begun:6.1f} s", flush=True)
         home.mkdir()
         if os.geteuid() == 0:
             os.chown(home, NOBODY, NOBODY)
-        before = listing(environment)
-        freeze(environment)
-        walk(environment, home)
-        if listing(environment) != before:
-            sys.exit("the environment has changed")
+        with timed("from nothing to the report of stepmap demo"):
+            venv.create(environment, with_pip=True)
+            before = install(environment, f"{wheel}[firmware,live]", place)
+            walk(environment, home, DEMO)
+        if not list((home / "build" / "demo").glob("*.html")):
+            sys.exit(f"stepmap demo left no report in {home}")
+        require_unchanged(environment, before)
+        before = install(environment, f"{wheel}[urdf]", place)
+        walk(environment, home, CHAIN)
+        require_unchanged(environment, before)
         print("the environment is as it was installed, to the byte")
     finally:
         if asked.keep:
