@@ -43,7 +43,7 @@ def pack(made: Controller) -> bytes:
     document = {
         "format": FORMAT,
         "program": _program(made.program),
-        "formats": None if made.formats is None else asdict(made.formats),
+        "formats": None if made.formats is None else _formats(made.formats),
         "scalar": out.scalar.value,
         "form": out.form.value,
         "digest": out.digest,
@@ -169,8 +169,12 @@ def _read_pinned(packed: Sequence[str] | None) -> PinnedFormats | None:
     return pinning.unpack(text.encode(), source)
 
 
+def _formats(formats: Formats) -> dict[str, Any]:
+    return {"word": formats.word, "fields": formats.fields, "blocks": [block.packed() for block in formats.blocks]}
+
+
 def _read_formats(document: Mapping[str, Any] | None) -> Formats | None:
     if document is None:
         return None
-    blocks = tuple(BlockFormats(tuple(block["operations"])) for block in document["blocks"])
+    blocks = tuple(BlockFormats.unpacked(block) for block in document["blocks"])
     return Formats(document["word"], tuple(document["fields"]), blocks)

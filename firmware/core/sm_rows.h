@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 typedef struct {
-  uint8_t op;     /* sm_row_op */
-  int16_t amount; /* shift of the result; for sums the right shifts of operands a (bits 0 … 5) and b (6 … 11) */
+  uint8_t op;     /* sm_row_op, with SM_ROW_CUT where bits that are lost are cut off rather than rounded */
+  int16_t amount; /* shift of the result; for sums the right shifts of operands a (bits 0 … 5) and b (6 … 11); for
+                     SM_ROW_MUL its shift, and the bits it saturates at (6 … 11) */
   uint16_t to;    /* operand that is written: work memory or a field */
   uint16_t a;     /* operand */
   uint16_t b;     /* operand; of operations with one operand not used */
@@ -38,8 +39,10 @@ typedef enum {
   SM_ROW_PICK   /* a where the last test held, else b */
 } sm_row_op;
 
-/* Runs `count` rows. Returns 1 when all were run, 0 where a guard ended them early. Adds number-format overflows to
- * *overflows. `fields` is sm_controller.all, `work` has the size that the generated code gives it; the rows are
+#define SM_ROW_CUT 0x80U
+
+/* Runs `count` rows. Returns 1 when all were run, 0 where a guard ended them early. Adds 1 to *overflows where something
+ * saturated. `fields` is sm_controller.all, `work` has the size that the generated code gives it; the rows are
  * trusted. */
 int sm_rows_run(const sm_row *rows, unsigned count, int32_t *fields, const int32_t *constants, int32_t *work,
                 uint32_t *overflows);

@@ -31,7 +31,7 @@ static sm_real slope(const sm_loop *l, unsigned row, unsigned i) {
 #if SM_FIXED
 typedef int64_t sm_wide; /* of products of two numbers, each below 2^31 */
 
-static sm_real minus(sm_real a, sm_real b, uint32_t *overflows) { return sm_limit((int64_t)a - b, overflows); }
+static sm_real minus(sm_real a, sm_real b, uint32_t *overflowed) { return sm_limit((int64_t)a - b, overflowed); }
 
 static int64_t scaled(sm_real a, sm_real b, unsigned right) {
   return ((int64_t)a * b + (INT64_C(1) << (right - 1U))) >> right;
@@ -39,24 +39,24 @@ static int64_t scaled(sm_real a, sm_real b, unsigned right) {
 #else
 typedef sm_real sm_wide;
 
-static sm_real minus(sm_real a, sm_real b, uint32_t *overflows) {
-  (void)overflows;
+static sm_real minus(sm_real a, sm_real b, uint32_t *overflowed) {
+  (void)overflowed;
   return a - b;
 }
 #endif
 
 /* Returns entry i of a row, moved by the set-points that are `off` from those of the row and change by `change`. */
 static sm_real moved(const sm_loop *l, unsigned i, sm_real entry, const sm_real *off, const sm_real *change,
-                     uint32_t *overflows) {
+                     uint32_t *overflowed) {
 #if SM_FIXED
   int64_t sum = entry;
   for (unsigned j = 0; j < SM_STREAMS; j++) {
     sum += scaled(slope(l, j, i), off[j], SM_STREAM_POSITION_BITS);
     sum += scaled(slope(l, SM_STREAMS + j, i), change[j], SM_STREAM_SPEED_BITS);
   }
-  return sm_limit(sum, overflows);
+  return sm_limit(sum, overflowed);
 #else
-  (void)overflows;
+  (void)overflowed;
   sm_real sum = entry;
   for (unsigned j = 0; j < SM_STREAMS; j++) {
     sum += slope(l, j, i) * off[j] + slope(l, SM_STREAMS + j, i) * change[j];
@@ -112,14 +112,14 @@ static sm_real toward(sm_real off, sm_real speed, sm_real most, sm_real change) 
 static sm_real slowed(sm_real speed, sm_real change) { return speed - within(speed, -change, change); }
 
 /* Moves value and next on by a tick; `moves` is whether they may change. */
-static void advance(sm_loop *l, bool moves, uint32_t *overflows) {
+static void advance(sm_loop *l, bool moves, uint32_t *overflowed) {
   sm_stream *s = &l->stream;
   s->is_heard = s->is_heard && sm_clock_now_us(&l->clock) - s->heard_us <= SM_STREAM_HOLD_US;
   for (unsigned j = 0; j < SM_STREAMS; j++) {
     const sm_real speed = s->next[j] - s->value[j];
     s->value[j] = s->next[j];
     if (moves) {
-      const sm_real off = minus(s->target[j], s->value[j], overflows);
+      const sm_real off = minus(s->target[j], s->value[j], overflowed);
       s->next[j] += s->is_heard ? toward(off, speed, STEP[j], CHANGE[j]) : slowed(speed, CHANGE[j]);
     }
   }
@@ -131,20 +131,23 @@ void sm_stream_step(sm_loop *l, uint32_t k, sm_controller *c) {
     return;
   }
   const bool is_over = k + 1U >= l->selection.schedule.count;
-  advance(l, is_over && sm_supervisor_allowed(&l->supervisor).motion == SM_MOTION_FOLLOW, &c->overflows);
+  uint32_t overflowed = 0;
+  advance(l, is_over && sm_supervisor_allowed(&l->supervisor).motion == SM_MOTION_FOLLOW, &overflowed);
   s->state = !is_over ? STEPMAP_STREAM_WAITING : s->is_heard ? STEPMAP_STREAM_FOLLOWING : STEPMAP_STREAM_HOLDING;
   if (!is_over) {
+    c->overflows += overflowed;
     return;
   }
   sm_real off[SM_STREAMS];
   sm_real change[SM_STREAMS];
   for (unsigned j = 0; j < SM_STREAMS; j++) {
-    off[j] = minus(s->value[j], c->row[STATE[j]], &c->overflows);
-    change[j] = minus(s->next[j], s->value[j], &c->overflows);
+    off[j] = minus(s->value[j], c->row[STATE[j]], &overflowed);
+    change[j] = minus(s->next[j], s->value[j], &overflowed);
   }
   for (unsigned i = 0; i < REFERENCES; i++) {
-    c->row[i] = moved(l, i, c->row[i], off, change, &c->overflows);
+    c->row[i] = moved(l, i, c->row[i], off, change, &overflowed);
   }
+  c->overflows += overflowed;
 }
 
 void sm_stream_report(sm_loop *l) {

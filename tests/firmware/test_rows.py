@@ -32,14 +32,14 @@ def both(left: int, right: int) -> int:
 
 
 def run(
-    op: str, amount: int, a: int, b: int, places: tuple[int, int, int] = (WORK, WORK, WORK)
+    op: str, amount: int, a: int, b: int, places: tuple[int, int, int] = (WORK, WORK, WORK), cut: int = 0
 ) -> tuple[int, int, int]:
     """(result, what the run returned, saturations) of one row."""
     core = native_core.library("sm_rows.c", "sm_fixed.c")
     memory = [(ctypes.c_int32 * 3)(), (ctypes.c_int32 * 3)(), (ctypes.c_int32 * 3)()]
     at_a, at_b, at_to = places
     memory[at_a >> 14][0], memory[at_b >> 14][1] = a, b
-    row = R.sm_row(R.sm_row_op[f"SM_ROW_{op}"], amount, at_to | 2, at_a, at_b | 1)
+    row = R.sm_row(R.sm_row_op[f"SM_ROW_{op}"] | cut, amount, at_to | 2, at_a, at_b | 1)
     lost = ctypes.c_uint32()
     work, fields, constants = memory
     ended = core.sm_rows_run(ctypes.byref(row), 1, fields, constants, work, ctypes.byref(lost))
@@ -72,16 +72,44 @@ def test_fast_sums_are_sums_where_they_fit(fast: str, op: str) -> None:
                 assert run(fast, 0, a, b) == (SUMS[op](a, b), 1, 0)
 
 
-@pytest.mark.parametrize("right", [1, 17, 31, 32, 45, 62])
-def test_products_are_rounded(right: int) -> None:
+CUT = 0x80  # SM_ROW_CUT
+NEAREST: dict[int, Callable[[Fraction], int]] = {0: rounded, CUT: math.floor}
+
+
+@pytest.mark.parametrize("cut", NEAREST)
+@pytest.mark.parametrize("bits", [32, 25])
+@pytest.mark.parametrize("right", [8, 17, 31])
+def test_products_saturate_near_the_limit_of_their_bits(right: int, bits: int, cut: int) -> None:
+    """Bits below the upper word stay as they are: less than 2^(32 − right) is missing to the limit."""
+    top = 2 ** (bits - 1) - 1
     for a in NUMBERS:
         for b in NUMBERS:
-            exact = rounded(Fraction(a * b, 2**right))
-            assert run("MUL", right, a, b) == (limited(exact), 1, int(exact != limited(exact)))
-            if right >= 32:
-                # Its shift rounds what HIGH cut off, so half of the last bit may be missing.
-                assert abs(run("MUL_WIDE", right, a, b)[0] - exact) <= 1
-        assert run("HIGH", 0, a, a)[0] == rounded(Fraction(a * a, 2**32))
+            exact = NEAREST[cut](Fraction(a * b, 2**right))
+            found, ended, lost = run("MUL", right | bits << 6, a, b, cut=cut)
+            assert (ended, lost) == (1, int(not -top - 1 <= exact <= top))
+            if lost:
+                assert 0 <= (top - found if exact > 0 else found + top + 1) < 2 ** (32 - right)
+            else:
+                assert found == exact
+
+
+@pytest.mark.parametrize("cut", NEAREST)
+@pytest.mark.parametrize("right", [32, 45, 62])
+def test_upper_words_of_products(right: int, cut: int) -> None:
+    for a in NUMBERS:
+        for b in NUMBERS:
+            exact = NEAREST[cut](Fraction(a * b, 2**right))
+            # Where it is rounded, its shift rounds what HIGH cut off: half of the last bit may be missing.
+            assert abs(run("MUL_WIDE", right, a, b, cut=cut)[0] - exact) <= (0 if cut else 1)
+        assert run("HIGH", 0, a, a, cut=cut)[0] == NEAREST[cut](Fraction(a * a, 2**32))
+
+
+def test_operands_of_sums_and_moves_are_cut() -> None:
+    for a in NUMBERS:
+        for b in NUMBERS:
+            exact = (a >> 3) + (b >> 31)
+            assert run("ADD", both(3, 31), a, b, cut=CUT) == (limited(exact), 1, int(exact != limited(exact)))
+        assert run("MOVE", 5, a, 0, cut=CUT)[0] == a >> 5
 
 
 def test_reciprocals_roots_and_waves() -> None:
@@ -103,7 +131,8 @@ def test_signs_moves_and_magnitudes() -> None:
         assert run("SIGN", 30, a, 0)[0] == (a > 0) * 2**30 - (a < 0) * 2**30
         for right in (0, 3, 31, 40, -1, -20):
             exact = rounded(a * Fraction(2) ** -right) if right < 32 else 0
-            assert run("MOVE", right, a, 0)[::2] == (limited(exact), int(exact != limited(exact)))
+            within = limited(exact) if right >= 0 else limited(exact) >> -right << -right  # zeros are shifted in
+            assert run("MOVE", right, a, 0)[::2] == (within, int(exact != limited(exact)))
 
 
 def test_a_guard_ends_the_rows_where_a_is_larger() -> None:

@@ -293,7 +293,8 @@ def test_integers_are_the_floats_within_rounding(seeds: Sequence[int], word: int
         bits = np.array(formats.blocks[number].operations)[:, None]
         with np.errstate(all="ignore"):
             values = exact.values(number)
-            errors = rounding(block, values, 2.0**-bits)
+            wide = 1.0 + np.array([i in formats.blocks[number].cut for i in range(len(bits))])[:, None]
+            errors = rounding(block, values, wide * 2.0**-bits)
             held, expected = model.run(number), exact.run(number)
             found = decode(model.fields, formats.fields)
         fine = (model.saturations == lost) & np.isfinite(values).all(axis=0) & np.isfinite(errors).all(axis=0)

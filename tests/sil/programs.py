@@ -18,6 +18,7 @@ from stepmap_codegen.emit.header import emit_header
 from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.source import emit_source
 from stepmap_codegen.model.float_machine import FLOAT, float_rule
+from stepmap_codegen.model.formats import BlockFormats
 from stepmap_codegen.model.integers import Ints, limit
 from stepmap_codegen.model.program import SELECT, Block, BlockRole, Field, Guard, Operation, Store
 from stepmap_codegen.precision.assign import assign
@@ -184,7 +185,17 @@ def random_formats(program: Program, samples: Array, word: int, seed: int) -> Fo
         alone = replace(program, blocks=(block,))  # fields that another block left need not suit this one
         with np.errstate(all="ignore"):
             made.append(assign(alone, ranges, word, study=True))
-    return Formats(word, made[0].fields, tuple(formats.blocks[0] for formats in made))
+    drawn = [_randomly_cut(rng, formats.blocks[0], block) for formats, block in zip(made, program.blocks, strict=True)]
+    return Formats(word, made[0].fields, tuple(drawn))
+
+
+def _randomly_cut(rng: np.random.Generator, bits: BlockFormats, block: Block) -> BlockFormats:
+    """Any operation and store cut or rounded, whatever that costs."""
+    cut, stores = (
+        frozenset(int(i) for i in np.flatnonzero(rng.random(count) < 0.5))
+        for count in (len(block.operations), len(block.stores))
+    )
+    return replace(bits, cut=cut, cut_stores=stores)
 
 
 # C --------------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 from pathlib import Path
 
+import casadi as ca
 import numpy as np
 import pytest
 
@@ -13,8 +14,9 @@ from stepmap import jobs
 from stepmap.errors import JobError, ModelError, RangeError
 from stepmap_codegen import Controller, FloatMachine, IntegerMachine, decode, encode
 from stepmap_codegen import generate as generation
+from stepmap_codegen.controller import Design
 from stepmap_codegen.emit.schedule import unpack
-from stepmap_codegen.model.program import Role
+from stepmap_codegen.model.program import BlockRole, Role
 from stepmap_codegen.precision import pinned
 from stepmap_codegen.precision.assign import PINNED_MARGIN
 from stepmap_codegen.precision.ensemble import Ensemble, simulate
@@ -140,12 +142,21 @@ def test_twice_the_amplitude_is_refused_with_the_signal(folder: Path) -> None:
 
 
 def test_a_line_that_does_not_fit_has_its_block(folder: Path) -> None:
+    """Formats whose fields all fit, and of whose lines one has two bits too few."""
+    first = made(TEXT, FIRST, folder)
+    assert isinstance(first, Design)
+    known = pinned.unpack((folder / "first.json").read_bytes(), "first.json")
+    number = first.program.block_of(BlockRole.PREDICT)
+    bits = known.formats.blocks[number]
+    line = next(i for i, op in enumerate(first.program.blocks[number].operations) if op.code == ca.OP_INV)
+    finer = replace(bits, operations=tuple(f + 2 * (i == line) for i, f in enumerate(bits.operations)))
+    blocks = tuple(finer if block is bits else block for block in known.formats.blocks)
     with pytest.raises(
         RangeError,
         match=r"the prediction of the next tick, on its way to \w+ \[m\] \(operation \d+ of 'predict'\) needs .*"
         r"\ncause: .*\nhint: .* stepmap ranges --block predict",
     ):
-        made(times(1.3), with_formats(), folder)
+        pinned.require_fit(replace(known, formats=replace(known.formats, blocks=blocks)), first.program, first.ranges)
 
 
 def test_room_holds_what_is_tuned_later(folder: Path) -> None:
@@ -200,8 +211,8 @@ def test_another_system_is_refused_before_anything_is_done(folder: Path) -> None
         (b"{", "holds no formats"),
         (b"[]", "holds no formats"),
         (b"{}", "'format' is missing"),
-        (b'{"format": "stepmap-controller-1"}', "its format is 'stepmap-controller-1', not 'stepmap-formats-1'"),
-        (b'{"format": "stepmap-formats-1"}', "'fields' is missing"),
+        (b'{"format": "stepmap-controller-1"}', "its format is 'stepmap-controller-1', not 'stepmap-formats-2'"),
+        (b'{"format": "stepmap-formats-2"}', "'fields' is missing"),
     ],
 )
 def test_a_file_that_holds_none(content: bytes | None, message: str, tmp_path: Path) -> None:

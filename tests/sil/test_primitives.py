@@ -46,24 +46,47 @@ def never(value: Ints) -> tuple[Ints, Flags]:
     return value, np.zeros(value.shape, bool)
 
 
+def held(bits: int, word: int) -> int:
+    """Products of shorter words saturate at the word alone."""
+    return bits if word == 32 else word
+
+
+LEFT, RIGHT, BITS = (0, 1, 5, 15, 16, 23, 30, 31), (1, 2, 15, 30, 31), (13, 14, 25, 31, 32)
 PRIMITIVES = {
     "limit": Primitive("sm_limit((int64_t)a * b, lost)", lambda a, b, s, w: integers.saturate(a * b, w)),
     "left": Primitive(
-        "sm_left(a, (unsigned)s, lost)", lambda a, b, s, w: integers.shifted(a, -s, w), (0, 1, 5, 15, 16, 23, 30, 31)
+        "sm_left(a, (unsigned)s % SM_WORD, lost)", lambda a, b, s, w: integers.shifted(a, -(s % w), w), LEFT
     ),
     "right": Primitive("sm_right(a, (unsigned)s)", lambda a, b, s, w: integers.shifted(a, s, 32), (1, 2, 15, 30, 31)),
     "add": Primitive("sm_add(a, b, lost)", lambda a, b, s, w: integers.saturate(a + b, w)),
     "sub": Primitive("sm_sub(a, b, lost)", lambda a, b, s, w: integers.saturate(a - b, w)),
     "abs": Primitive("sm_abs(a, lost)", lambda a, b, s, w: integers.absolute(a, w)),
+    "right_cut": Primitive("a >> s", lambda a, b, s, w: integers.shifted(a, s, 32, True), (1, 2, 15, 30, 31)),
     "high": Primitive("sm_high(a, b)", lambda a, b, s, w: never(integers.high(a, b))),
+    "high_cut": Primitive("sm_high_cut(a, b)", lambda a, b, s, w: integers.product(a, b, 32, 32, True)),
     "mul_wide": Primitive(
         "sm_mul_wide(a, b, (unsigned)(SM_WORD + s))",
         lambda a, b, s, w: integers.product(a, b, w + s, w),
         (0, 1, 7, 8, 9, 16, 17, 30),
         inside=True,
     ),
+    "mul_wide_cut": Primitive(
+        "sm_mul_wide_cut(a, b, (unsigned)(SM_WORD + s))",
+        lambda a, b, s, w: integers.product(a, b, w + s, w, True),
+        (0, 1, 7, 8, 9, 16, 17, 30),
+        inside=True,
+    ),
     "mul": Primitive(
-        "sm_mul(a, b, (unsigned)s, lost)", lambda a, b, s, w: integers.product(a, b, s, w), (1, 2, 15, 30, 31, 32, 62)
+        "sm_mul(a, b, (unsigned)s, SM_WORD, lost)", lambda a, b, s, w: integers.product(a, b, s, w), RIGHT
+    ),
+    "mul_cut": Primitive(
+        "sm_mul_cut(a, b, (unsigned)s, SM_WORD, lost)", lambda a, b, s, w: integers.product(a, b, s, w, True), RIGHT
+    ),
+    "mul_held": Primitive(
+        "sm_mul(a, b, 20U, HELD(s), lost)", lambda a, b, s, w: integers.product(a, b, 20, w, False, held(s, w)), BITS
+    ),
+    "mul_cut_held": Primitive(
+        "sm_mul_cut(a, b, 20U, HELD(s), lost)", lambda a, b, s, w: integers.product(a, b, 20, w, True, held(s, w)), BITS
     ),
     "reciprocal": Primitive(
         "sm_reciprocal(a, s, SM_WORD, lost)",
@@ -87,6 +110,7 @@ PRIMITIVES = {
 }
 
 EACH = """#include "sm_fixed.h"
+#define HELD(s) (SM_WORD == 32 ? (unsigned)(s) : SM_WORD)
 #define EACH(name, call) \\
   void each_##name(const int32_t *first, const int32_t *second, int s, int32_t *out, uint32_t *counts, int n) { \\
     (void)s; \\
@@ -329,10 +353,10 @@ def assembly(source: str, folder: Path, *options: str) -> list[str]:
 
 def test_a_cortex_m3_multiplies_once_and_never_divides_64_bits(folder: Path) -> None:
     """Factors that come from products and sums: gcc likes to go on in 64 bits, with three multiplications."""
-    factors = {"sm_high(a, b)": 3, "sm_mul(a, b, 20, lost)": 3, "sm_mul_wide(a, b, 40)": 3, "sm_right(a, 3) + b": 2}
+    factors = {"sm_high(a, b)": 3, "sm_mul(a, b, 20, 32, lost)": 3, "sm_mul_wide(a, b, 40)": 3, "sm_right(a, 3) + b": 2}
     arguments = "(int32_t a, int32_t b, uint32_t *lost)"
     for factor, count in factors.items():
-        body = f"{{ const int32_t v = {factor}; (void)b; return sm_mul(sm_high(v, a), v, 9, lost); }}"
+        body = f"{{ const int32_t v = {factor}; (void)b; return sm_mul(sm_high(v, a), v, 9, 32, lost); }}"
         made = assembly(f'#include "sm_fixed.h"\nint32_t f{arguments};\nint32_t f{arguments} {body}\n', folder)
         products = [m for m in made if re.match(r"smull|smlal|umull|umlal|mul|mla|mls", m)]
         assert set(products) <= {"smull", "smlal"}

@@ -67,8 +67,11 @@ int app(void) {{
 RECORDS = 300  # of each function
 
 
-@pytest.mark.parametrize("form", list(Form))
-def test_random_programs_on_a_chip(form: Form, tmp_path: Path) -> None:
+EVERYWHERE = [(name, Form.STRAIGHT) for name, target in TARGETS.items() if target.memory] + [("cortex-m3", Form.ROWS)]
+
+
+@pytest.mark.parametrize(("chip", "form"), EVERYWHERE)
+def test_random_programs_on_a_chip(chip: str, form: Form, tmp_path: Path) -> None:
     """Blocks with selections and guards, and their chains, at random fields: values, guards and saturations."""
     seeds = [int(s) for s in np.random.default_rng(11).integers(2**32, size=30)]
     program, samples = programs.random_program(seeds)
@@ -88,7 +91,7 @@ def test_random_programs_on_a_chip(form: Form, tmp_path: Path) -> None:
     folder = tmp_path / form.value
     sources = programs.written(program, formats, Scalar.FIXED32, form, folder)
     (folder / "driver.c").write_text(PROGRAMS.format(cases="\n".join(cases)))
-    built = build(TARGETS["cortex-m3"], [*sources, folder / "driver.c"], [folder, CORE], folder / "chip", ("-Os",))
+    built = build(TARGETS[chip], [*sources, folder / "driver.c"], [folder, CORE], folder / "chip", ("-Os",))
     answers = np.frombuffer(run(built, np.concatenate(records).astype("<i4").tobytes()), "<i4")
     wanted = np.concatenate(expected)
     np.testing.assert_array_equal(answers.reshape(wanted.shape), wanted)

@@ -106,7 +106,11 @@ def _struct(program: Program, formats: Formats | None) -> list[str]:
             out.append(f"          sm_real {field.name}; /* {about.replace('*/', '* /')}{scale} */")
         out += ["        };", f"        sm_real {group}[{size}];", "      };"]
     out += ["    };", "    sm_real all[SM_NFIELDS];", "  };"]
-    return [*out, "  uint32_t overflows; /* number-format overflows so far */", "} sm_controller;"]
+    return [
+        *out,
+        "  uint32_t overflows; /* calls in which a number overflowed its format, so far */",
+        "} sm_controller;",
+    ]
 
 
 def _prototypes(program: Program) -> list[str]:

@@ -8,6 +8,7 @@ from stepmap_codegen.emit.c_text import field_order, literal, wrapped
 from stepmap_codegen.model.instructions import SILENT, Kind, Op, Operand, Selected, constants, slots
 from stepmap_codegen.model.program import Block, Program
 
+CUT = 0x80  # beside the number of the operation: bits that are lost are cut off
 SHIFTED = {Op.ADD, Op.SUB, Op.ADD_FAST, Op.SUB_FAST, Op.MIN, Op.MAX, Op.GUARD, Op.TEST, Op.PICK}
 
 
@@ -48,16 +49,17 @@ class RowsWriter:
         for made in selected.instructions:
             to = 0 if made.op in SILENT else where[made.operation]
             amount = made.amount if made.op not in SHIFTED else min(made.right[0], 32) | min(made.right[1], 32) << 6
-            rows.append(_row(made.op, to, self._code(made.a, where), self._code(made.b, where), amount))
-        stored = {field for field, _, _ in selected.stores}
+            amount |= made.bits << 6 if made.op is Op.MUL else 0
+            rows.append(_row(made.op, to, self._code(made.a, where), self._code(made.b, where), amount, made.cut))
+        stored = {store.field for store in selected.stores}
         moved = []
-        for field, operand, right in selected.stores:
-            source = self._code(operand, where)
-            if operand.kind is Kind.FIELD and operand.number in stored:  # read before any store happens
+        for store in selected.stores:
+            source = self._code(store.operand, where)
+            if store.operand.kind is Kind.FIELD and store.operand.number in stored:  # read before any store happens
                 rows.append(_row(Op.MOVE, spare, source, 0, 0))
                 source, spare = spare, spare + 1
-            to = Kind.FIELD.value << 14 | self.place[field]
-            moved.append(_row(Op.MOVE, to, source, 0, max(min(right, 32), -31)))
+            to = Kind.FIELD.value << 14 | self.place[store.field]
+            moved.append(_row(Op.MOVE, to, source, 0, max(min(store.right, 32), -31), store.cut))
         return [*rows, *moved], spare
 
     def _code(self, operand: Operand | None, where: dict[int, int]) -> int:
@@ -72,5 +74,5 @@ class RowsWriter:
         return space << 14 | index
 
 
-def _row(op: Op, to: int, a: int, b: int, amount: int) -> str:
-    return f"{{{op.value}, {amount}, {to}, {a}, {b}}}"
+def _row(op: Op, to: int, a: int, b: int, amount: int, cut: bool = False) -> str:
+    return f"{{{op.value | CUT * cut}, {amount}, {to}, {a}, {b}}}"

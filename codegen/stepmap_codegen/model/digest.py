@@ -41,7 +41,7 @@ def model_digest(
             )
             for block in program.blocks
         ],
-        "formats": None if formats is None else (formats.word, formats.fields, [b.operations for b in formats.blocks]),
+        "formats": None if formats is None else (formats.word, formats.fields, [b.packed() for b in formats.blocks]),
     }
     content = content if stream is None else {**content, "stream": stream}
     return sha256(json.dumps(content).encode()).hexdigest()[:16]

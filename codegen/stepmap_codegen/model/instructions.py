@@ -14,7 +14,7 @@ import casadi as ca
 from stepmap_codegen.model import integers
 from stepmap_codegen.model.formats import BlockFormats, Formats, power_of_two
 from stepmap_codegen.model.integer_machine import constant
-from stepmap_codegen.model.program import SELECT, Block
+from stepmap_codegen.model.program import SELECT, Block, Store
 
 WAVE = 1 << 30  # the largest |sine|, with 30 fraction bits
 
@@ -60,7 +60,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Instruction:
-    """``right``: shifts of a and b before they meet; ``amount``: the shift or base of the others."""
+    """``right``: shifts of a and b before they meet; ``amount``: the shift or base of the others.
+
+    ``cut``: bits that are lost are cut off, not rounded; ``bits``: what a product saturates at.
+    """
 
     op: Op
     operation: int
@@ -68,14 +71,27 @@ class Instruction:
     b: Operand | None = None
     right: tuple[int, int] = (0, 0)
     amount: int = 0
+    cut: bool = False
+    bits: int = 32
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A store: the shift to the right of what becomes the field, and whether it may saturate to the left."""
+
+    field: int
+    operand: Operand
+    right: int
+    cut: bool
+    fits: bool
 
 
 @dataclass(frozen=True)
 class Selected:
-    """A block as instructions; then its stores (field, operand, shift to the right), all at once."""
+    """A block as instructions; then its stores, all at once."""
 
     instructions: tuple[Instruction, ...]
-    stores: tuple[tuple[int, Operand, int], ...]
+    stores: tuple[Stored, ...]
 
 
 Bounds = tuple[int, int]
@@ -89,6 +105,7 @@ def select(block: Block, formats: Formats, bits: BlockFormats) -> Selected:
 class _Selection:
     def __init__(self, block: Block, formats: Formats, bits: BlockFormats) -> None:
         self.block, self.formats, self.f, self.word = block, formats, bits.operations, formats.word
+        self.cut, self.cut_stores, self.held = bits.cut, bits.cut_stores, bits.bits
         self.top = integers.limit(formats.word)
         self.operands: list[Operand] = []
         self.bounds: list[Bounds] = []
@@ -100,11 +117,16 @@ class _Selection:
             guard = self.block.guard
             if guard and i == guard.after:
                 self._compare(Op.GUARD, i, guard.small, guard.large)
-        stores = tuple(
-            (store.field, self.operands[store.operation], self.f[store.operation] - self.formats.fields[store.field])
-            for store in self.block.stores
-        )
+        stores = tuple(self._store(k, store) for k, store in enumerate(self.block.stores))
         return Selected(tuple(self.out), stores)
+
+    def _store(self, k: int, store: Store) -> Stored:
+        i = store.operation
+        right = self.f[i] - self.formats.fields[store.field]
+        left = min(max(-right, 0), self.word - 1)
+        low, high = self.bounds[i]
+        fits = -self.top - 1 <= low << left and high << left <= self.top
+        return Stored(store.field, self.operands[i], right, k in self.cut_stores, fits)
 
     def _line(self, i: int) -> None:
         operation, f = self.block.operations[i], self.f
@@ -160,14 +182,16 @@ class _Selection:
         small, large, yes, no = self.block.operations[i].arguments
         self._compare(Op.TEST, i, small, large)
         right = (self.f[yes] - self.f[i], self.f[no] - self.f[i])
-        (p, q), (r, s) = (_shifted(self.bounds[k], by) for k, by in zip((yes, no), right, strict=True))
+        cut = i in self.cut
+        (p, q), (r, s) = (_shifted(self.bounds[k], by, cut) for k, by in zip((yes, no), right, strict=True))
         bounds = (min(p, r), max(q, s))
         self._emit(Op.PICK, i, self.operands[yes], self.operands[no], right=right, bounds=bounds)
 
     def _sum(self, i: int, checked: Op, fast: Op) -> None:
         a, f = self.block.operations[i].arguments, self.f
         right = (f[a[0]] - f[i], f[a[1]] - f[i])
-        (p, q), (r, s) = (_shifted(self.bounds[k], amount) for k, amount in zip(a, right, strict=True))
+        cut = i in self.cut
+        (p, q), (r, s) = (_shifted(self.bounds[k], amount, cut) for k, amount in zip(a, right, strict=True))
         low, high = (p + r, q + s) if checked is Op.ADD else (p - s, q - r)
         fits = -self.top - 1 <= low and high <= self.top
         bounds = (max(low, -self.top - 1), min(high, self.top))
@@ -184,16 +208,16 @@ class _Selection:
                     return
         right = f[x] + f[y] - f[i]
         corners = [p * q for p in self.bounds[x] for q in self.bounds[y]]
-        low, high = _shifted((min(corners), max(corners)), right)
+        low, high = _shifted((min(corners), max(corners)), right, i in self.cut)
         pair = self.operands[x], self.operands[y]
         if right > 62:
             self._alias(Operand(Kind.CONSTANT, 0), (0, 0))
         elif right == 32 and self.word == 32:
             self._emit(Op.HIGH, i, *pair, amount=right, bounds=(low, high))
-        elif -self.top - 1 <= low and high <= self.top:
-            self._emit(Op.MUL_WIDE, i, *pair, amount=right, bounds=(low, high))
         else:
-            self._emit(Op.MUL, i, *pair, amount=right, bounds=(max(low, -self.top - 1), min(high, self.top)))
+            top = integers.limit(self.held.get(i, self.word))
+            op = Op.MUL_WIDE if -top - 1 <= low and high <= top else Op.MUL
+            self._emit(op, i, *pair, amount=right, bounds=(max(low, -top - 1), min(high, top)))
 
     def _alias(self, operand: Operand, bounds: Bounds) -> None:
         self.operands.append(operand)
@@ -210,13 +234,14 @@ class _Selection:
         amount: int = 0,
         bounds: Bounds,
     ) -> None:
-        self.out.append(Instruction(op, operation, a, b, right, amount))
+        held = self.held.get(operation, self.word)
+        self.out.append(Instruction(op, operation, a, b, right, amount, operation in self.cut, held))
         self._alias(Operand(Kind.VALUE, operation), bounds)
 
 
-def _shifted(bounds: Bounds, right: int) -> Bounds:
-    """Bounds after a rounding shift to the right; both ends round alike."""
-    half = 1 << (right - 1) if right > 0 else 0
+def _shifted(bounds: Bounds, right: int, cut: bool = False) -> Bounds:
+    """Bounds after a shift to the right, rounded or cut; both ends alike."""
+    half = 1 << (right - 1) if right > 0 and not cut else 0
     return (bounds[0] + half) >> right, (bounds[1] + half) >> right
 
 
@@ -227,9 +252,9 @@ def slots(selected: Selected) -> tuple[dict[int, int], int]:
         for operand in (made.a, made.b):
             if operand is not None and operand.kind is Kind.VALUE:
                 last[operand.number] = position
-    for _, operand, _ in selected.stores:
-        if operand.kind is Kind.VALUE:
-            last[operand.number] = len(selected.instructions)
+    for store in selected.stores:
+        if store.operand.kind is Kind.VALUE:
+            last[store.operand.number] = len(selected.instructions)
     free: list[int] = []
     where: dict[int, int] = {}
     count = 0
@@ -252,6 +277,8 @@ def constants(selected: Sequence[Selected]) -> list[int]:
     """All constants that instructions and stores use, each once."""
     found: dict[int, None] = {}
     for block in selected:
-        operands = [o for made in block.instructions for o in (made.a, made.b)] + [o for _, o, _ in block.stores]
+        operands = [o for made in block.instructions for o in (made.a, made.b)] + [
+            store.operand for store in block.stores
+        ]
         found |= {o.number: None for o in operands if o is not None and o.kind is Kind.CONSTANT}
     return list(found)

@@ -1,4 +1,7 @@
-"""The exact integer model: runs a program on arrays of integers, one entry a run, as the C does bit for bit."""
+"""The exact integer model: runs a program on arrays of integers, one entry a run, as the C does bit for bit.
+
+A block that saturates counts once, however many of its operations do: chips note saturation in a flag.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from stepmap_codegen.model.program import SELECT, Block, Program
 
 
 class IntegerMachine:
-    """Fields (count, runs) as integers in their formats; counts saturations of each run."""
+    """Fields (count, runs) as integers in their formats; counts the blocks that saturated in each run."""
 
     def __init__(self, program: Program, formats: Formats, fields: Ints) -> None:
         self.program, self.formats = program, formats
@@ -44,29 +47,31 @@ class IntegerMachine:
         block, formats = self.program.blocks[number], self.formats.blocks[number]
         runs = self.fields.shape[1]
         held = self.chains.begun(number, where)
-        lost = np.zeros(runs, dtype=np.int64)
+        lost = np.zeros(runs, dtype=bool)
         for i in range(len(block.operations)):
-            lost += np.broadcast_to(over[i], (runs,)) & held
+            lost |= np.broadcast_to(over[i], (runs,)) & held
             if block.guard and i == block.guard.after:
                 held &= self._compare(formats, values, block.guard.small, block.guard.large)
-        for store in block.stores:
+        for k, store in enumerate(block.stores):
             right = formats.operations[store.operation] - self.formats.fields[store.field]
-            value, beyond = integers.shifted(values[store.operation], right, self.formats.word)
-            lost += np.broadcast_to(beyond, (runs,)) & held
+            cut = k in formats.cut_stores
+            value, beyond = integers.shifted(values[store.operation], right, self.formats.word, cut)
+            lost |= np.broadcast_to(beyond, (runs,)) & held
             self.fields[store.field] = np.where(held, value, self.fields[store.field])
         self.saturations += lost
         self.chains.taken(number, held)
         return held
 
     def _compare(self, formats: BlockFormats, values: Sequence[Ints], small: int, large: int) -> Flags:
-        """small ≤ large at the coarser of both formats."""
+        """small ≤ large at the coarser of both formats, rounded."""
         common = min(formats.operations[small], formats.operations[large])
-        a, _ = integers.shifted(values[small], formats.operations[small] - common, 64)
-        b, _ = integers.shifted(values[large], formats.operations[large] - common, 64)
+        a, _ = integers.shifted(values[small], formats.operations[small] - common, 33)
+        b, _ = integers.shifted(values[large], formats.operations[large] - common, 33)
         return a <= b
 
     def _line(self, block: Block, formats: BlockFormats, values: list[Ints], i: int) -> tuple[Ints, Flags]:
         operation, f, word = block.operations[i], formats.operations, self.formats.word
+        cut, bits = i in formats.cut, formats.bits.get(i)
         none = np.zeros((), bool)
         if operation.code == ca.OP_CONST:
             return np.asarray(constant(operation.constant, f[i], word), dtype=np.int64), none
@@ -79,7 +84,7 @@ class IntegerMachine:
         if operation.code == ca.OP_TWICE:
             return x, none
         if operation.code == ca.OP_SQ:
-            return integers.product(x, x, 2 * f[a[0]] - f[i], word)
+            return integers.product(x, x, 2 * f[a[0]] - f[i], word, cut, bits)
         if operation.code == ca.OP_INV:
             return integers.reciprocal(np.atleast_1d(x), f[a[0]], f[i], word)
         if operation.code in (ca.OP_SIN, ca.OP_COS):
@@ -92,7 +97,7 @@ class IntegerMachine:
         if operation.code == ca.OP_SIGN:
             return np.sign(x) << np.int64(f[i]), none
         if operation.code == SELECT:  # its format is no finer than those it selects from, so nothing saturates
-            yes, no = (integers.shifted(values[k], f[k] - f[i], word)[0] for k in a[2:])
+            yes, no = (integers.shifted(values[k], f[k] - f[i], word, cut)[0] for k in a[2:])
             return np.where(self._compare(formats, values, a[0], a[1]), yes, no), none
         y = values[a[1]]
         if operation.code == ca.OP_MUL:
@@ -100,9 +105,9 @@ class IntegerMachine:
                 return y, none
             if power_of_two(block.operations[a[1]]) is not None:
                 return x, none
-            return integers.product(x, y, f[a[0]] + f[a[1]] - f[i], word)
-        p, over1 = integers.shifted(x, f[a[0]] - f[i], word)
-        q, over2 = integers.shifted(y, f[a[1]] - f[i], word)
+            return integers.product(x, y, f[a[0]] + f[a[1]] - f[i], word, cut, bits)
+        p, over1 = integers.shifted(x, f[a[0]] - f[i], word, cut)
+        q, over2 = integers.shifted(y, f[a[1]] - f[i], word, cut)
         if operation.code == ca.OP_FMIN:
             return np.minimum(p, q), over1 | over2
         if operation.code == ca.OP_FMAX:

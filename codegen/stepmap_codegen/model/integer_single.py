@@ -26,12 +26,12 @@ from stepmap_codegen.model.program import SELECT, Block, Operation, Program
 class _Functions:
     """A block on a list of fields."""
 
-    run: Callable[[list[int]], tuple[bool, int]]  # whether its guard held, and how many operations and stores saturated
+    run: Callable[[list[int]], tuple[bool, int]]  # whether its guard held, and 1 where something saturated
     values: Callable[[list[int]], list[int]]
 
 
 class SingleRunMachine:
-    """Fields as integers in their formats; counts saturations."""
+    """Fields as integers in their formats; counts blocks that saturated."""
 
     def __init__(self, program: Program, formats: Formats, fields: Iterable[int]) -> None:
         self.program, self.formats = program, formats
@@ -65,7 +65,7 @@ def _compiled(program: Program, formats: Formats) -> list[_Functions]:
 
 
 def _functions(block: Block, bits: BlockFormats, formats: Formats) -> _Functions:
-    statements = [_statements(block, op, i, bits.operations, formats.word) for i, op in enumerate(block.operations)]
+    statements = [_statements(block, op, i, bits, formats.word) for i, op in enumerate(block.operations)]
     every = ", ".join(f"v{i}" for i in range(len(statements)))
     scope: dict[str, Any] = {"reciprocal": _reciprocal, "wave": _wave, "root": _root}
     bodies = {"run": _run(block, statements, bits, formats), "values": [*chain(*statements), f"return [{every}]"]}
@@ -75,7 +75,7 @@ def _functions(block: Block, bits: BlockFormats, formats: Formats) -> _Functions
 
 
 def _run(block: Block, statements: Sequence[list[str]], bits: BlockFormats, formats: Formats) -> list[str]:
-    """The statements of a block. ``n`` counts saturations; ``s`` whether an operation saturated, which counts once."""
+    """The statements of a block. ``n`` is whether anything saturated, ``s`` whether an operation did."""
     said: list[str] = []
     for i, part in enumerate(statements):
         said += part
@@ -83,13 +83,13 @@ def _run(block: Block, statements: Sequence[list[str]], bits: BlockFormats, form
             said.append(f"if not {_compared(bits.operations, block.guard.small, block.guard.large)}: return False, n")
     for k, store in enumerate(block.stores):
         right = bits.operations[store.operation] - formats.fields[store.field]
-        said += [f"t{k} = {_shift(f'v{store.operation}', right)}", *_saturated(f"t{k}", formats.word)]
+        said += _aligned(f"t{k}", f"v{store.operation}", right, formats.word, k in bits.cut_stores)
     said += [f"f[{store.field}] = t{k}" for k, store in enumerate(block.stores)]
     return [*said, "return True, n"]
 
 
-def _statements(block: Block, op: Operation, i: int, f: Sequence[int], word: int) -> list[str]:
-    v, a = f"v{i}", op.arguments
+def _statements(block: Block, op: Operation, i: int, bits: BlockFormats, word: int) -> list[str]:
+    v, a, f, cut = f"v{i}", op.arguments, bits.operations, i in bits.cut
     if op.code == ca.OP_CONST:
         return [f"{v} = {constant(op.constant, f[i], word)}"]
     if op.code == ca.OP_INPUT:
@@ -100,22 +100,22 @@ def _statements(block: Block, op: Operation, i: int, f: Sequence[int], word: int
     if op.code == ca.OP_SIGN:
         return [f"{v} = (({x} > 0) - ({x} < 0)) << {f[i]}"]
     if op.code == SELECT:
-        yes, no = (_shift(f"v{k}", f[k] - f[i]) for k in a[2:])
+        yes, no = (_shift(f"v{k}", f[k] - f[i], cut) for k in a[2:])
         return [f"{v} = ({yes}) if {_compared(f, a[0], a[1])} else ({no})"]
     if op.code in RARE:
-        return [f"{v}, s = {RARE[op.code].format(x=x, of=f[a[0]], to=f[i], word=word)}", "n += s"]
+        return [f"{v}, s = {RARE[op.code].format(x=x, of=f[a[0]], to=f[i], word=word)}", "n |= s"]
     if op.code == ca.OP_MUL:
         for one, other in (a, a[::-1]):
             if power_of_two(block.operations[one]) is not None:
                 return [f"{v} = v{other}"]
-    whole = {ca.OP_NEG: f"-{x}", ca.OP_FABS: f"abs({x})", ca.OP_SQ: _shift(f"{x}*{x}", 2 * f[a[0]] - f[i])}
-    if op.code == ca.OP_MUL:
-        whole[ca.OP_MUL] = _shift(f"{x}*v{a[1]}", f[a[0]] + f[a[1]] - f[i])
+    if op.code in (ca.OP_MUL, ca.OP_SQ):
+        return _product(v, f"{x}*v{a[-1]}", f[a[0]] + f[a[-1]] - f[i], word, cut, bits.bits.get(i, word))
+    whole = {ca.OP_NEG: f"-{x}", ca.OP_FABS: f"abs({x})"}
     if op.code in whole:
         return [f"{v} = {whole[op.code]}", *_saturated(v, word)]
     left, right = f[a[0]] - f[i], f[a[1]] - f[i]
-    operands = [*_aligned("p", x, left, word), *_aligned("q", f"v{a[1]}", right, word)]
-    return ["s = 0", *operands, f"{v} = {PAIRS[op.code]}", *_saturated(v, word, "s = 1"), "n += s"]
+    operands = [*_aligned("p", x, left, word, cut), *_aligned("q", f"v{a[1]}", right, word, cut)]
+    return [*operands, f"{v} = {PAIRS[op.code]}", *_saturated(v, word)]
 
 
 RARE = {
@@ -127,21 +127,42 @@ RARE = {
 PAIRS = {ca.OP_ADD: "p + q", ca.OP_SUB: "p - q", ca.OP_FMIN: "min(p, q)", ca.OP_FMAX: "max(p, q)"}
 
 
-def _shift(v: str, right: int) -> str:
-    """v·2^−right, rounded; `integers.shifted` before it saturates."""
-    if right >= 63:
+def _shift(v: str, right: int, cut: bool = False) -> str:
+    """v·2^−right, rounded or cut off; right ≥ 0."""
+    if right >= 32:
         return "0"
-    return f"({v} + {1 << (right - 1)}) >> {right}" if right > 0 else f"({v}) << {min(-right, 31)}"
+    return v if right == 0 else f"{v} >> {right}" if cut else f"({v} + {1 << (right - 1)}) >> {right}"
 
 
-def _saturated(v: str, word: int, mark: str = "n += 1") -> list[str]:
+def _product(v: str, factors: str, right: int, word: int, cut: bool, bits: int) -> list[str]:
+    """What `integers.product` does."""
+    if right > 62:
+        return [f"{v} = 0"]
+    whole = f"w = {factors}" if cut else f"w = {factors} + {1 << (right - 1)}"
+    if word < 32 or right >= 32:
+        return [whole, f"{v} = w >> {right}", *_saturated(v, bits)]
+    top, least = (limit << 32 for limit in _limits(right - 32 + bits))
+    below = f"w & {0xFFFFFFFF}; n = 1"
+    held = [f"if w > {top | 0xFFFFFFFF}: w = {top} | {below}", f"elif w < {least}: w = {least} | {below}"]
+    return [whole, *held, f"{v} = w >> {right}"]
+
+
+def _limits(word: int) -> tuple[int, int]:
     top = integers.limit(word)
-    return [f"if {v} > {top}: {v} = {top}; {mark}", f"elif {v} < {-top - 1}: {v} = {-top - 1}; {mark}"]
+    return top, -top - 1
 
 
-def _aligned(name: str, v: str, right: int, word: int) -> list[str]:
-    """An operand of a sum, in the format of the result."""
-    return [f"{name} = {_shift(v, right)}", *_saturated(name, word, "s = 1")] if right else [f"{name} = {v}"]
+def _saturated(v: str, word: int) -> list[str]:
+    top, least = _limits(word)
+    return [f"if {v} > {top}: {v} = {top}; n = 1", f"elif {v} < {least}: {v} = {least}; n = 1"]
+
+
+def _aligned(name: str, v: str, right: int, word: int, cut: bool) -> list[str]:
+    """An operand of a sum or what is stored, in the format of the result."""
+    if right >= 0:
+        return [f"{name} = {_shift(v, right, cut)}", *(_saturated(name, word) if right and not cut else [])]
+    left = min(-right, word - 1)
+    return [f"{name} = {v}", *_saturated(name, word - left), f"{name} <<= {left}"]
 
 
 def _compared(f: Sequence[int], small: int, large: int) -> str:

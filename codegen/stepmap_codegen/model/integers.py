@@ -1,8 +1,9 @@
 """Fixed-point primitives, exactly: what firmware/core/sm_fixed.h does in C, here on arrays of int64.
 
 A number is an integer v with f fraction bits, v·2^−f. Results are rounded to nearest (ties up; away from zero in
-``reciprocal`` and ``division``, which round a magnitude) and saturate at −2^(word−1) and 2^(word−1) − 1. Functions
-return (value, saturated), those that cannot overflow the value alone. Errors and costs are in docs/primitives.md.
+``reciprocal`` and ``division``, which round a magnitude), or bits are cut off, which rounds down; and they saturate at
+−2^(word−1) and 2^(word−1) − 1, or a little before the latter where they were shifted. Functions return (value,
+saturated), those that cannot overflow the value alone. Errors and costs are in docs/primitives.md.
 """
 
 from __future__ import annotations
@@ -33,16 +34,15 @@ def saturate(v: Ints, word: int) -> tuple[Ints, Flags]:
     return np.clip(v, -top - 1, top) if over.any() else v, over  # it seldom is: a test takes less than to clip
 
 
-def shifted(v: Ints, right: int, word: int) -> tuple[Ints, Flags]:
-    """v·2^−right, rounded, saturated; |v| < 2^62."""
+def shifted(v: Ints, right: int, word: int, cut: bool = False) -> tuple[Ints, Flags]:
+    """v·2^−right of a v that fits a word, rounded or cut off; to the left saturated, by v: zeros are shifted in."""
+    if right >= 32:
+        return v * 0, np.zeros(np.shape(v), bool)
     if right > 0:
-        return saturate((v + (np.int64(1) << np.int64(right - 1))) >> np.int64(right) if right < 63 else v * 0, word)
-    left = min(-right, 31)
-    top = limit(word)
-    over = (v > top >> left) | (v < -((top + 1) >> left))
-    if not over.any():
-        return v << np.int64(left) if left else v, over
-    return np.where(over, np.where(v > 0, top, -top - 1), np.where(over, 0, v) << np.int64(left)), over
+        return saturate(v >> np.int64(right) if cut else (v + (1 << (right - 1))) >> np.int64(right), word)
+    left = min(-right, word - 1)
+    held, over = saturate(v, word - left)
+    return held << np.int64(left) if left else held, over
 
 
 def absolute(v: Ints, word: int) -> tuple[Ints, Flags]:
@@ -50,13 +50,25 @@ def absolute(v: Ints, word: int) -> tuple[Ints, Flags]:
     return saturate(np.abs(v), word)
 
 
-def product(a: Ints, b: Ints, right: int, word: int) -> tuple[Ints, Flags]:
-    """a·b·2^−right."""
-    return shifted(a * b, right, word)
+def product(a: Ints, b: Ints, right: int, word: int, cut: bool = False, bits: int | None = None) -> tuple[Ints, Flags]:
+    """a·b·2^−right, right ≥ 1, in ``bits`` bits, or in as many as a word has.
+
+    In words of 32 bits what saturates is the upper word; the bits below it stay.
+    """
+    if right > 62:
+        return a * b * 0, np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), bool)
+    whole = a * b if cut else a * b + (np.int64(1) << np.int64(right - 1))
+    bits = bits or word
+    if word < 32 or right >= 32:
+        return saturate(whole >> np.int64(right), bits)
+    upper, over = saturate(whole >> np.int64(32), right - 32 + bits)
+    if not over.any():
+        return whole >> np.int64(right), over
+    return (upper << np.int64(32 - right)) + ((whole & 0xFFFFFFFF) >> np.int64(right)), over
 
 
 def high(a: Ints, b: Ints) -> Ints:
-    """a·b·2^−32, which cannot overflow."""
+    """a·b·2^−32 rounded, which cannot overflow."""
     return (a * b + (1 << 31)) >> 32
 
 

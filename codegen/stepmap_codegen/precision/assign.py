@@ -26,13 +26,17 @@ from stepmap_codegen.precision.sensitivity import sensitivities
 
 WORDS = range(16, 33)  # as firmware/core/sm_fixed.h has them
 NOISE_FACTOR = 4.0  # headroom for rounding, times what was measured
+TURNS = 3  # formats of a block, what is lost of them, formats again
+SUMS = (ca.OP_ADD, ca.OP_SUB, ca.OP_FMIN, ca.OP_FMAX)
+SHORTENED = (ca.OP_MUL, ca.OP_SQ, ca.OP_ADD, ca.OP_SUB)
 PASSES = 6  # formats, rounding measured with them, formats again
 SAMPLES, ADJOINTS = 8000, 32  # snapshots at which rounding and sensitivity are measured, …
 LEAST, NUMBERS = 320, 4_000_000  # … fewer where operations are many
-LOSS = 8.0  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
+LOSS = 0.25  # rounding that a product may add where that makes it cheap, in units of what a stored field resolves
+CUT = 1.0  # the same that an operation may lose where bits are cut off rather than rounded
 FINER = 16.0  # times less, half a unit, of fields that products are rounded for
 MOST = 8  # bits lost that way at most
-COVARIANCE = 2.0**-20  # resolution that covariances need, relative
+COVARIANCE = 2.0**-18  # resolution that covariances need, relative
 STEADY_NOISE = 3.0  # the same, of the rounding that the formats themselves give
 PINNED_NOISE = 1.5  # headroom for rounding of such formats
 PINNED_MARGIN = 1.5  # of formats that were chosen before: they hold this many times what was seen
@@ -55,7 +59,7 @@ def assign(program: Program, ranges: Ranges, word: int = 32, *, study: bool = Fa
     noise = [np.zeros(len(block.operations)) for block in program.blocks]
     for turn in range(PASSES):
         blocks = tuple(
-            BlockFormats(tuple(_Assignment(block, fields, ranges, i, word, weights[i], noise[i]).bits()))
+            _Assignment(block, fields, ranges, i, word, weights[i], noise[i]).formats(scales, hold=turn > 0)
             for i, block in enumerate(program.blocks)
         )
         formats = Formats(word, fields, blocks)
@@ -121,7 +125,8 @@ def _beyond(
     for number, block in enumerate(program.blocks):
         needs = _Assignment(block, formats.fields, ranges, number, formats.word, noise[number], noise[number])
         for i, needed in needs.of(formats.blocks[number].operations, rounding):
-            top = 2.0 ** (formats.word - 1 - formats.blocks[number].operations[i])
+            size = formats.blocks[number].bits.get(i, formats.word)
+            top = 2.0 ** (size - 1 - formats.blocks[number].operations[i])
             if needed > top:
                 what = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
                 operations.append(Misfit(what, float(ranges.seen[number][i]), top, needed / top, block.name))
@@ -181,7 +186,8 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
             worst[i] = gap[counted].max(initial=0.0)
             if np.broadcast_to(over[i], held.shape)[counted].any():
                 saturated = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
-                worst[i] = max(worst[i], 4 * 2.0 ** (formats.word - 1 - bits[i]))
+                size = formats.blocks[number].bits.get(i, formats.word)
+                worst[i] = max(worst[i], 4 * 2.0 ** (size - 1 - bits[i]))
         found.append(worst)
         rates.apply(number, before, integer.fields)
     return found, saturated
@@ -203,12 +209,57 @@ class _Assignment:
         self.block, self.fields, self.word, self.weights, self.noise = block, fields, word, weights, noise
         self.seen, self.bounds = ranges.seen[number], ranges.bounds[number]
         self.f: list[int] = []
+        self.kept = [FINEST] * len(block.operations)  # fraction bits of operations that something is made of, at most
+
+    def formats(self, scales: Array, *, hold: bool) -> BlockFormats:
+        """Formats, and what is cut: up to a unit is lost then, which may cost a field CUT of what it resolves."""
+        operations = self.bits()
+        cut = {i for i, f in enumerate(operations) if 2.0**-f * self.weights[i] <= CUT}
+        lost = [2.0 ** -self.fields[store.field] * scales[store.field] for store in self.block.stores]
+        return BlockFormats(
+            tuple(operations),
+            frozenset(cut),
+            frozenset(k for k, loss in enumerate(lost) if loss <= CUT),
+            tuple((i, bits) for i in range(len(operations)) if hold and (bits := self._held(i)) < self.word),
+        )
+
+    def _held(self, i: int) -> int:
+        """Bits that a product needs. With more of them, sums that it is in could overflow for all that is known."""
+        operation, f = self.block.operations[i], self.f
+        if operation.code not in (ca.OP_MUL, ca.OP_SQ) or self._inherited(operation) is not None or self.word < 32:
+            return self.word
+        right = f[operation.arguments[0]] + f[operation.arguments[-1]] - f[i]
+        spare = fraction_bits(self._needed(i, MARGIN, NOISE_FACTOR), self.word) - f[i]
+        return self.word if right >= 32 else max(min(self.word, self.word - spare), 33 - right)
 
     def bits(self) -> list[int]:
-        for i, operation in enumerate(self.block.operations):
-            inherited = self._inherited(operation)
-            self.f.append(self._rounded(i) if inherited is None else inherited)
+        for _ in range(TURNS):
+            self.f = []
+            for i, operation in enumerate(self.block.operations):
+                inherited = self._inherited(operation)
+                self.f.append(self._rounded(i) if inherited is None else inherited)
+                if operation.code == ca.OP_CONST or (operation.code in SHORTENED and inherited is None):
+                    self.f[i] = min(self.f[i], self.kept[i])
+            self.kept = self._kept()
         return self.f
+
+    def _kept(self) -> list[int]:
+        """Fraction bits of each operation that are not lost wherever it is used: what sums and stores shift out."""
+        most: list[int | None] = [None] * len(self.block.operations)
+
+        def used(i: int, bits: int) -> None:
+            known = most[i]
+            most[i] = bits if known is None else max(bits, known)
+
+        for i, operation in enumerate(self.block.operations):
+            for a in operation.arguments:
+                used(a, self.f[i] if operation.code in SUMS else FINEST)
+        for store in self.block.stores:
+            used(store.operation, self.fields[store.field])
+        if self.block.guard is not None:
+            used(self.block.guard.small, FINEST)
+            used(self.block.guard.large, FINEST)
+        return [FINEST if bits is None else bits for bits in most]
 
     def _inherited(self, operation: Operation) -> int | None:
         """Fraction bits that follow from the arguments alone."""

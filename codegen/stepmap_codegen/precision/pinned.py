@@ -24,7 +24,7 @@ from stepmap_codegen.precision.assign import PINNED_MARGIN, WORDS, Misfit, misfi
 from stepmap_codegen.precision.ranges import Ranges
 from stepmap_codegen.precision.signals import Signal
 
-FORMAT = "stepmap-formats-1"
+FORMAT = "stepmap-formats-2"
 FILE = "formats.json"
 STREAMED = ("low", "high", "rate", "acceleration")
 ANEW = "leave formats out of [codegen] to choose them anew, then build and flash the firmware again"
@@ -221,7 +221,7 @@ def pack(
     head = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     fields = ",\n  ".join(json.dumps(entry, allow_nan=False) for entry in entries)
     blocks = ",\n  ".join(
-        f"{json.dumps(block.name)}: {json.dumps(bits.operations)}"
+        f"{json.dumps(block.name)}: {json.dumps(bits.packed())}"
         for block, bits in zip(program.blocks, formats.blocks, strict=True)
     )
     return f'{head},\n "fields": [\n  {fields}\n ],\n "blocks": {{\n  {blocks}\n }}\n}}\n'
@@ -246,8 +246,8 @@ def unpack(content: bytes, source: str) -> PinnedFormats:
 def _read(document: Mapping[str, Any], source: str) -> PinnedFormats:
     fields = document["fields"]
     word, bits = document["word"], [field["bits"] for field in fields]
-    blocks = list(document["blocks"].values())
-    if word not in WORDS or not all(type(f) is int and abs(f) < 128 for f in (*bits, *(f for b in blocks for f in b))):
+    blocks = tuple(BlockFormats.unpacked(block) for block in document["blocks"].values())
+    if word not in WORDS or not all(type(f) is int and abs(f) < 128 for f in bits):
         raise ValueError("fraction bits must be whole numbers, of words of 16 to 32 bits")
     ranges = [(f["low"], f["high"], math.inf if f["headroom"] is None else f["headroom"], f["error"]) for f in fields]
     numbers = {name: np.array(document[name], dtype=float) for name in ("variances", "row")}
@@ -261,7 +261,7 @@ def _read(document: Mapping[str, Any], source: str) -> PinnedFormats:
         model=str(document["model"]),
         made_of=dict(document["made_of"]),
         names=tuple(str(field["name"]) for field in fields),
-        formats=Formats(word, tuple(bits), tuple(BlockFormats(tuple(operations)) for operations in blocks)),
+        formats=Formats(word, tuple(bits), blocks),
         start=start,
         ranges=ranges,
         **numbers,

@@ -106,10 +106,10 @@ def _link(target: Target) -> list[str]:
         return ["-Wl,--gc-sections"]
     symbols = {
         "flash_origin": memory.flash_origin,
-        "flash_size": memory.flash_bytes,
+        "flash_end": memory.flash_origin + memory.flash_bytes,
         "ram_origin": memory.ram_origin,
-        "ram_size": memory.ram_bytes,
-        "stack_size": memory.stack_bytes,
+        "ram_end": memory.ram_origin + memory.ram_bytes,
+        "stack_end": memory.ram_origin + memory.stack_bytes,
     }
     defined = [f"-Wl,--defsym={name}={value}" for name, value in symbols.items()]
     return ["-nostartfiles", f"-T{RUNTIME / 'guest.ld'}", "-Wl,--gc-sections", *defined]

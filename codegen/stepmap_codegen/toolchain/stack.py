@@ -74,6 +74,8 @@ def compiled(graph: str) -> dict[str, Frame]:
 
 LABEL = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(\S+)(?:\t(.*))?$")
+WORD = re.compile(r"^ *([0-9a-f]+):\t\.word\t0x([0-9a-f]+)", re.MULTILINE)
+LITERAL = re.compile(r"r\d, \[pc, #\d+\]\t@ \(([0-9a-f]+) ")
 DESTINATION = re.compile(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>$")
 JUMPS = ("b", "cb", "j", "tail", "call")  # how mnemonics of jumps begin, and of nothing else that names a destination
 FINAL = ("b", "b.n", "b.w", "bx", "j", "jr", "jx", "ret", "ret.n", "tail", "udf")
@@ -89,19 +91,40 @@ def disassembled(listing: str, addresses: Mapping[str, int]) -> dict[str, Frame]
     """
     labels: list[tuple[int, str]] = []
     bodies: list[list[tuple[str, str]]] = []
+    words = {int(at, 16): int(value, 16) for at, value in WORD.findall(listing)}
     for line in listing.splitlines():
         label, instruction = LABEL.match(line), INSTRUCTION.match(line)
         if label:
             labels.append((int(label[1], 16), label[2]))
             bodies.append([])
         elif instruction and bodies:
-            bodies[-1].append((instruction[1], instruction[2] or ""))
+            bodies[-1].append(_resolved(instruction[1], instruction[2] or "", bodies[-1], words))
     following = [*(name for _, name in labels[1:]), None]
     found = {
         address: _frame(name, body, after)
         for (address, name), body, after in zip(labels, bodies, following, strict=True)
     }
     return {name: found[address] for name, address in addresses.items() if address in found}
+
+
+def _resolved(mnemonic: str, operands: str, before: list[tuple[str, str]], words: Mapping[int, int]) -> tuple[str, str]:
+    """An instruction; where a Cortex-M0 moves its stack pointer by a constant in a register, by that constant."""
+    moved = re.match(r"sp, (r\d)$", operands) if mnemonic == "add" else None
+    left = 0
+    for earlier, given in reversed(before if moved else ()):
+        if not moved or not given.startswith(f"{moved[1]}, "):
+            continue
+        literal, number = LITERAL.match(given), re.search(r", #(\d+)(?:\t|$)", given)
+        if earlier == "lsls" and number:  # of a constant that is raised further up
+            left += int(number[1])
+        elif earlier == "movs" and number:
+            return mnemonic, f"sp, #{int(number[1]) << left}"
+        elif earlier == "ldr" and literal and int(literal[1], 16) in words:
+            value = words[int(literal[1], 16)]
+            return ("sub", f"sp, #{(1 << 32) - value}") if value >= 1 << 31 else (mnemonic, f"sp, #{value}")
+        else:
+            break
+    return mnemonic, operands
 
 
 def _frame(name: str, body: list[tuple[str, str]], following: str | None) -> Frame:

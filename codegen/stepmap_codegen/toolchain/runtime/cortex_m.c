@@ -1,4 +1,4 @@
-/* Cortex-M3 and M4F in QEMU: vectors, faults, and instructions counted by SysTick.
+/* Cortex-M0+, M3 and M4F in QEMU: vectors, faults, and instructions counted by SysTick.
  *
  * Under -icount every instruction takes the same virtual time, so SysTick advances TICKS_PER_125 ticks in 125 of them.
  * One instruction is more than two ticks: rounding gives the exact number. */
@@ -49,7 +49,8 @@ __attribute__((naked)) static void fault(void) {
   __asm__ volatile("mov r0, sp\n\t"
                    "ldr r1, =stack_top\n\t"
                    "mov sp, r1\n\t"
-                   "b fault_report");
+                   "ldr r1, =fault_report\n\t"
+                   "bx r1");
 }
 
 static _Noreturn void reset(void) {
@@ -57,7 +58,9 @@ static _Noreturn void reset(void) {
   CPACR |= 0xFU << 20; /* the FPU is coprocessors 10 and 11 */
   __asm__ volatile("dsb\n\tisb" ::: "memory");
 #endif
+#ifndef __ARM_ARCH_6M__ /* which does not divide */
   CCR |= CCR_DIV_0_TRP;
+#endif
   SYST_RVR = SYST_24_BITS;
   SYST_CSR = SYST_ENABLE;
   guest_main();
