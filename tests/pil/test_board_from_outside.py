@@ -60,7 +60,7 @@ def test_the_bench_runs_a_job_on_it_bit_for_bit(site: Path, built: Path) -> None
     assert summary["board"] == "netduino2"
     assert summary["ticks"] == 60
     assert summary["bit_exact_with_host"] is True
-    assert summary["instructions_per_tick"] > 5000
+    assert summary["instructions_per_tick"] > 1000
     firmware = json.loads((built / "suspended_mass" / "build-netduino2" / "summary.json").read_text())
     assert (firmware["flash_limit"], firmware["ram_limit"]) == (512 * 1024, 128 * 1024)
     assert 0 < firmware["stack_bytes"] < 8 * 1024

@@ -138,7 +138,10 @@ def test_a_string_that_would_push_is_named_with_time_and_force(job: ImitationJob
     (found,) = (one for one in verdict(job, plan).findings if one.name == "tension")
     names = job.system.constraint_names
     when, lasting = f"{42 * job.dt:.3g} s", f"{4 * job.dt:.2g} s"
-    assert f"{names[2]} would push with 4.25 N at {when}, for {lasting} in all; {names[5]} push, too" in found.text
+    assert (
+        f"{names[2]} is slack: it would have to push, with 4.25 N at {when}, for {lasting} in all; {names[5]} too"
+        in found.text
+    )
     assert "response" in found.remedy
 
 

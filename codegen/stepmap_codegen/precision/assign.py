@@ -214,7 +214,7 @@ class _Assignment:
     def formats(self, scales: Array, *, hold: bool) -> BlockFormats:
         """Formats, and what is cut: up to a unit is lost then, which may cost a field CUT of what it resolves."""
         operations = self.bits()
-        cut = {i for i, f in enumerate(operations) if 2.0**-f * self.weights[i] <= CUT}
+        cut = {i for i, f in enumerate(operations) if 2.0 ** min(-f, 1000) * self.weights[i] <= CUT}
         lost = [2.0 ** -self.fields[store.field] * scales[store.field] for store in self.block.stores]
         return BlockFormats(
             tuple(operations),

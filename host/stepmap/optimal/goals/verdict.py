@@ -125,10 +125,11 @@ def _pushing(step: VariationalStep, t: Array, pushes: Array) -> str:
     k = int(np.argmin(pushes[:, first]))
     names = step.system.constraint_names
     others = [names[i] for i in worst if i != first]
-    more = f"; {', '.join(others)} push, too" if others else ""
+    more = f"; {', '.join(others)} too" if others else ""
     lasting = float(np.diff(t)[pushes[:, first] < 0].sum())
     return (
-        f"; {names[first]} would push with {-pushes[k, first]:.3g} N at {t[k]:.3g} s, for {lasting:.2g} s in all{more}"
+        f"; {names[first]} is slack: it would have to push, with {-pushes[k, first]:.3g} N at {t[k]:.3g} s, "
+        f"for {lasting:.2g} s in all{more}"
     )
 
 
