@@ -239,17 +239,20 @@ def test_commands_tell_it_before_they_solve(
     assert not (tmp_path / "build").exists()
 
 
-@pytest.mark.parametrize("board", ["native", "stm32f405"])
+@pytest.mark.parametrize(
+    ("board", "slot", "file", "seconds"),
+    [("native", 128, "port/native/regions.c", 75), ("stm32f405", 40, "port/stm32f4/chip.h", 30)],
+    ids=["native", "stm32f405"],
+)
 def test_a_schedule_that_is_too_long_is_told_before_it_is_solved(
-    board: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    board: str, slot: int, file: str, seconds: int, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Banks have 40 KiB on both, as firmware/port has it; 22 entries per row."""
-    for path in ("port/native/regions.c", "port/stm32f4/chip.h"):
-        assert str(40 * boards.KIB) in (ROOT / "firmware" / path).read_text()
+    """Slots as firmware/port has them; 22 entries per row."""
+    assert str(slot * boards.KIB) in (ROOT / "firmware" / file).read_text()
     monkeypatch.setattr(TrackingJob, "solve", lambda *_, **__: pytest.fail("nothing is solved"))
     job = project / "my_crane.toml"
     long = project / "long.toml"
-    long.write_text(job.read_text().replace("duration = 6.0", "duration = 30.0"))
+    long.write_text(job.read_text().replace("duration = 6.0", f"duration = {seconds}.0"))
     done = invoke("bench", long, "--board", board, "--build", tmp_path / "build")
     assert done.exit_code == 1
     assert f"does not fit {'the emulated ' * (board != 'native')}{board}" in done.stderr

@@ -219,7 +219,7 @@ def test_constants_and_factors_of_two_cost_nothing() -> None:
     formats = assign(program, ranges_of(program, np.linspace(-1, 1, 6).reshape(2, 3)))
     chosen = select(program.blocks[0], formats, formats.blocks[0])
     assert chosen.instructions == ()
-    assert [operand.kind for _, operand, _ in chosen.stores] == [Kind.FIELD]
+    assert [store.operand.kind for store in chosen.stores] == [Kind.FIELD]
 
 
 # Floating point -----------------------------------------------------------------------------------------------------
