@@ -159,8 +159,8 @@ def test_the_readme_counts_bit_exact_ticks_as_the_tests_do() -> None:
     text = (ROOT / "README.md").read_text()
     assert CHUNK * CHUNKS == 10**6
     assert text.count("on 10⁶ ticks") == 2
-    assert [target.memory is not None for target in TARGETS.values()].count(True) == 4
-    assert len(re.findall(r"10⁴\s+on each of four emulated chips|10⁴ on each of four", text)) == 2
+    assert [target.memory is not None for target in TARGETS.values()].count(True) == 5
+    assert len(re.findall(r"10⁴\s+on each of five emulated chips|10⁴ on each of five", text)) == 2
     assert "fields[:, :10_000]" in (ROOT / "tests" / "sil" / "test_targets.py").read_text()
 
 

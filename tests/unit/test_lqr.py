@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import control
 import numpy as np
@@ -13,6 +14,8 @@ import stepmap as sm
 from stepmap.optimal.lqr import riccati
 from tests import problems
 from tests.mechanisms import case
+
+DATA = Path(__file__).parent.parent / "data" / "regulators"
 
 EQUILIBRIA = {  # system: pose, dt
     "pendulum": ({"theta": np.pi}, 0.01),
@@ -249,3 +252,20 @@ def test_a_place_without_weight_is_left_alone() -> None:
     regulator = sm.regulate(step, x, u, Q, R)
     assert regulator.radius == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_allclose(regulator.K[:, 0], 0.0, rtol=0, atol=1e-6)
+
+
+def test_what_drifts_beside_the_inputs_and_is_seen_has_no_regulator() -> None:
+    """A rod's turn about itself, λ = 1 but for rounding: its cost grows for ever, whatever rounding makes of it."""
+    with np.load(DATA / "drifting_turn.npz") as at:  # the end of examples/turning/spherical_pendulum.toml
+        assert np.abs(np.linalg.eigvals(at["A"])).max() < 1 + 1e-7
+        with pytest.raises(sm.ConvergenceError, match="no steady regulator"):
+            riccati(at["A"], at["B"], at["Q"], at["R"])
+
+
+def test_what_drifts_unseen_is_left_alone() -> None:
+    """The same turn without an effect on what is weighed costs nothing, and the rest is as without it."""
+    rest, B = np.array([[0.98, 0.03], [-0.05, 0.97]]), np.array([[0.0], [0.03]])
+    A = np.block([[np.ones((1, 1)), np.zeros((1, 2))], [np.zeros((2, 1)), rest]])
+    P = riccati(A, np.vstack([[[0.0]], B]), np.diag([0.0, 100.0, 1.0]), np.eye(1))
+    np.testing.assert_allclose(P[1:, 1:], riccati(rest, B, np.diag([100.0, 1.0]), np.eye(1)), rtol=1e-12)
+    assert not P[0].any()
