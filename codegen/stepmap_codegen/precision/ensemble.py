@@ -101,7 +101,8 @@ class ClosedLoops:
 
     def __init__(self, program: Program, plant: Plant, x: Array, ensemble: Ensemble, seeds: Sequence[int]) -> None:
         self.program, self.plant, self.ensemble = program, plant, ensemble
-        self.chances = [np.random.default_rng(seed) for seed in seeds]
+        self.seeds = list(seeds)
+        self.chances = {seed: np.random.default_rng(seed) for seed in seeds}  # seeds that are equal draw the same
         self.firsts = [ensemble.runs * k for k in range(len(seeds))]  # of the runs of each seed
         self.count = ensemble.runs * len(seeds)
         step = plant.step
@@ -127,7 +128,8 @@ class ClosedLoops:
         self.unseen = np.zeros(self.count, dtype=int)  # ticks for which measurements do not come yet
 
     def _drawn(self, draw: Callable[[np.random.Generator], Array]) -> Array:
-        return np.concatenate([draw(rng) for rng in self.chances])
+        drawn = {seed: draw(rng) for seed, rng in self.chances.items()}
+        return np.concatenate([drawn[seed] for seed in self.seeds])
 
     def _normal(self, size: int) -> Array:
         return self._drawn(lambda rng: rng.standard_normal((self.ensemble.runs, size)))

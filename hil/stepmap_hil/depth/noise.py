@@ -61,8 +61,8 @@ def patches(rng: np.random.Generator, height: int, width: int, window: int) -> A
         return normal(rng, height, width)
     few = normal(rng, height // window + 2, width // window + 2)
     down, right = rng.integers(0, window, 2)
-    field = np.repeat(np.repeat(few, window, axis=0), window, axis=1)
-    return np.ascontiguousarray(field[down : down + height, right : right + width])
+    lines = np.repeat(few, window, axis=1)[:, right : right + width]
+    return np.repeat(lines, window, axis=0)[down : down + height]  # whole lines are copied then, and only once
 
 
 @dataclass(frozen=True)
