@@ -58,6 +58,23 @@ def greeting(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     }
 
 
+def stroll(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Rotations (z, x, y) [rad] of a dancer who steps in place with bent knees; both arms swing at different rates."""
+    ease, zero = np.minimum(t, 1.0), np.zeros_like(t)
+    swing, bent = 0.26 * np.sin(2.0 * t), np.full_like(t, 0.26)
+    return {
+        "Spine": np.stack([zero, zero, 0.14 * np.sin(t)], axis=1),
+        "LeftArm": np.stack([-1.31 + ease * (0.7 + 0.44 * np.sin(2.5 * t)), zero, zero], axis=1),
+        "RightArm": np.stack([1.31 - ease * (1.05 + 0.35 * np.sin(3.0 * t)), zero, zero], axis=1),
+        "LeftForeArm": np.stack([zero, zero, -0.35 * (1.0 + np.sin(2.0 * t))], axis=1),
+        "RightForeArm": np.stack([zero, zero, 0.52 + zero], axis=1),
+        "LeftUpLeg": np.stack([zero, -swing, zero], axis=1),
+        "RightUpLeg": np.stack([zero, swing, zero], axis=1),
+        "LeftLeg": np.stack([zero, bent, zero], axis=1),
+        "RightLeg": np.stack([zero, bent, zero], axis=1),
+    }
+
+
 Moves = Callable[[NDArray[np.float64]], dict[str, NDArray[np.float64]]]
 
 

@@ -64,6 +64,19 @@ def test_another_start_leads_to_the_same_optimum(job: ImitationJob, solution: sm
     assert np.abs(one - two).max() < 5e-3
 
 
+def test_a_motion_that_nothing_was_tuned_for_is_led_by_strings_that_pull(tmp_path: Path) -> None:
+    called = {name: f"mixamorig:{name}" for name in dancers.BODY}
+    (tmp_path / "stroll.bvh").write_text(dancers.bvh(4.0, called=called, moves=dancers.stroll))
+    path = tmp_path / "stroll.toml"
+    path.write_text('[job]\nkind = "imitate"\n[system]\nname = "marionette"\n[imitate]\nmotion = "stroll.bvh"\n')
+    job = jobs.load(path)
+    assert isinstance(job, ImitationJob)
+    solution = job.solve().require()
+    assert sum(entry.length > 0 for entry in solution.history) <= 20
+    assert job.told(solution)["imitation"]["marker_rms"] < 0.15  # m; legs that are nearly straight stay bent
+    assert Simulation(job.step, solution.trajectory).multipliers.min() > 0
+
+
 def test_the_planar_arm_waves(tmp_path: Path) -> None:
     (tmp_path / "dance.bvh").write_text(dancers.bvh(3.0, rate=60.0, unit=100.0))
     path = tmp_path / "arm.toml"

@@ -39,6 +39,16 @@ def test_joints_are_where_rotations_of_scipy_put_them(six: bool) -> None:
         assert np.abs(found.of([name])[:, 0] / 39.37 - places).max() < 1e-5
 
 
+@pytest.mark.parametrize("prefix", ["", "mixamorig:", "Bip01_"])
+def test_the_head_is_up_whatever_joints_are_called(prefix: str) -> None:
+    """A skeleton whose arms, spread in the rest pose, reach farther than from the feet to the head."""
+    called = {name: f"{prefix}{name}" for name in dancers.BODY}
+    text = dancers.bvh(1.0, called=called, moves=dancers.stroll).replace("OFFSET 0.28", "OFFSET 0.48")
+    found = read(text.replace("OFFSET -0.28", "OFFSET -0.48"))
+    assert np.allclose(found.up, [0, 1, 0])
+    assert np.allclose(found.forward, [0, 0, 1], atol=0.2)
+
+
 def test_a_root_without_positions_stays() -> None:
     text = dancers.bvh(1.0)
     head, rows = text.split("Frame Time: 0.0333333\n")

@@ -1,9 +1,11 @@
 """Poses of a mechanism that look like a dancer and that its wires can hold, one after the other.
 
-Gauss–Newton (Levenberg & Marquardt) on the distances of markers, the gaps of wires, how far wires lean, and how much
-room each wire has: 1/[(J W Jᵀ)⁻¹]_ii, with J the slopes of all wires and W the inverse mass matrix of the start, is
-how easily wire i moves the mechanism while the others hold. It vanishes where a limb hangs stretched from its wire:
-there the wire's force grows without bound, and a longer wire has no pose at all.
+Gauss–Newton (Levenberg & Marquardt) on the distances of markers, the gaps of wires, how far wires lean, how fast the
+mechanism would leave the pose if it were let go there, how much wires pull then, and how much room each wire has:
+1/[(J W Jᵀ)⁻¹]_ii, with J the slopes of all wires and W the inverse mass matrix of the start, is how easily wire i moves
+the mechanism while the others hold. It vanishes where a limb hangs stretched from its wire: there the wire's force
+grows without bound, and a longer wire has no pose at all. A puppet has fewer strings than joints: poses in which it
+does not hang still are left at once, and a motion through them is a poor first guess.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics import System
-from stepmap.mechanics.gravity import upward
+from stepmap.mechanics.gravity import gravity, upward
 
 GAP, LEAN, ROOM, STILL = 100.0, 0.1, 1.0, 0.02  # weights beside that of a marker, per m, m, 1 and rad
+BALANCE, PULL = 0.3, 1.0  # of an acceleration, per that of free fall; of a wire's force, per that at the start
+SLACK = 0.3  # of its force at the start: wires that pull less weigh
+LEAST = 1e-6  # of the largest force at the start: below it a wire holds nothing
 FARTHEST = 0.1  # m or rad that a coordinate may go in one iteration
 ITERATIONS = 8  # per pose; the last pose is near
 LEAD = 40  # poses from the start to the first one, so that no limb passes the place where it is stretched
@@ -85,6 +90,7 @@ def fit(system: System, names: Sequence[str], start: Array, room: float) -> Fit:
             name = system.constraint_names[int(np.argmin(least))]
             raise ModelError(f"start: constraint {name!r} is nearly singular there, so nothing could be led by it")
         parts.append(ROOM * ca.fmax(0, np.log(least) - ca.log(ca.fmax(space, 1e-12))))
+        parts += _balance(system, start)
     r = ca.vertcat(*parts)
     return Fit(system, picked, ca.Function("fit", [e.q, targets, last, e.parameters], [r, ca.jacobian(r, e.q)]))
 
@@ -95,6 +101,30 @@ def rooms(system: System, start: Array) -> ca.SX:
     W = np.linalg.inv(system.mass_matrix(start)[:nd, :nd])
     J = ca.jacobian(e.gap, e.q)[:, :nd]
     return 1 / ca.diag(ca.inv(J @ ca.DM(W) @ J.T))
+
+
+def _balance(system: System, start: Array) -> list[ca.SX]:
+    """How far a pose is from one that hangs still, and by how much wires pull less than a part of what they do there.
+
+    The first are accelerations of the mechanism let go, with the metric of the start, over that of free fall. Forces of
+    constraints are those that make them least; force inputs may help them.
+    """
+    e, nd = system.expressions, system.tangent.nd
+    weight = float(np.linalg.norm(gravity(system)))
+    if not weight > 0:
+        return []
+    W = np.linalg.inv(system.mass_matrix(start)[:nd, :nd])
+    still = [ca.SX.zeros(e.v.numel()), ca.SX.zeros(e.u.numel())]
+    force, actuated = ca.substitute([e.force, ca.jacobian(e.force, e.u)], [e.v, e.u], still)
+    load = force - ca.gradient(e.potential, e.q)[:nd]
+    ways = ca.vertcat(ca.jacobian(e.gap, e.q)[:, :nd], actuated.T)
+    eased = ways @ ca.DM(W)
+    pulls = -ca.solve(eased @ ways.T, eased @ load)
+    falls = ca.DM(np.linalg.cholesky(W).T) @ (load + ways.T @ pulls) / weight
+    tensions = pulls[: e.gap.numel()]
+    usual = np.asarray(ca.Function("usual", [e.q, e.parameters], [tensions])(start, system.parameter_values)).ravel()
+    held = np.flatnonzero(usual > LEAST * np.abs(usual).max()).tolist()
+    return [BALANCE * falls, *(PULL * ca.fmax(0, SLACK - tensions[i] / usual[i]) for i in held)]
 
 
 def _leans(system: System) -> ca.SX:
