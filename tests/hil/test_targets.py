@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import stepmap as sm
 from stepmap.errors import ModelError
 from stepmap_hil.depth import CHANNELS, Camera, Prediction, Renderer, Scene, Tracker
 from stepmap_hil.depth.tracking.matching import match
-from stepmap_hil.sensors.kinect_rendered import Watcher, as_measurement, measured
+from stepmap_hil.sensors.kinect_rendered import KinectSensor, Watcher, as_measurement, measured
 from stepmap_hil.sensors.staging import Staging, stage
 from stepmap_hil.sensors.targets import all_seen, axes_of_scene, targets
 from tests import machines
@@ -137,3 +138,14 @@ def test_a_ball_goes_on_as_it_moved_and_is_forgotten_after_a_while() -> None:
     assert lost.within(0.3) > told.within(0.11)
     np.testing.assert_allclose(lost.expected(5.0), here + 0.05)
     assert replace(told).within(9.0) == Prediction.begin(here).within(0.0)
+
+
+def test_the_open_loop_knows_the_empty_scene_from_the_closed_one() -> None:
+    """Frames depend on scene and seed alone; of another seed they are others, and are learned anew."""
+    job, found = main_job(), []
+    for seed in (1, 1, 2):
+        with closing(KinectSensor(job, seed)) as sensor:
+            found.append((sensor.renderer, sensor.watcher.tracker))
+    assert found[1] == found[0]
+    assert found[2][0].seed == 2
+    assert not np.array_equal(found[2][1].background.limit, found[0][1].background.limit)

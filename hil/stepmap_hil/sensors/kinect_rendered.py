@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 
 from stepmap.arrays import Array
@@ -13,7 +16,7 @@ from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.rig.file import RigFile
 from stepmap_hil.sensors.base import SensorError
 from stepmap_hil.sensors.measurement import Measurement
-from stepmap_hil.sensors.staging import stage
+from stepmap_hil.sensors.staging import Staging, stage
 from stepmap_hil.sensors.targets import Targets, targets
 
 ENCODERS = 31  # of the seed: noise of encoders is independent of the camera's
@@ -52,6 +55,35 @@ class Watcher:
         return shown(self.tracker, frame, most) @ self.targets.turn
 
 
+@dataclass(frozen=True, eq=False)
+class _Staged:
+    """What a view depends on; equal where it is of the same job, camera and scene, not of others like them."""
+
+    job: Job
+    camera: Camera | None
+    scene: Scene | None
+    seed: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Staged) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[int, ...]:
+        return id(self.job), id(self.camera), id(self.scene), self.seed
+
+
+@lru_cache(maxsize=1)
+def _learned(of: _Staged) -> tuple[Staging, Renderer, Tracker]:
+    """A staging, its frames, and a tracker that has seen it empty; kept for the open loop after the closed one."""
+    staging = stage(of.job, targets(of.job.system), of.camera or Camera(), of.scene or Scene())
+    renderer = Renderer(staging.camera, staging.scene, seed=of.seed)
+    tracker = Tracker.learn(renderer.empty(), staging.camera, staging.scene, reach=staging.reach)
+    return staging, renderer, tracker
+
+
 class KinectSensor:
     """Frames one by one: each is rendered, handed to libfreenect, and read when it comes back.
 
@@ -60,11 +92,7 @@ class KinectSensor:
 
     def __init__(self, job: Job, seed: int, camera: Camera | None = None, scene: Scene | None = None) -> None:
         seen = targets(job.system)
-        self.staging = stage(job, seen, camera or Camera(), scene or Scene())
-        self.renderer = Renderer(self.staging.camera, self.staging.scene, seed=seed)
-        tracker = Tracker.learn(
-            self.renderer.empty(), self.staging.camera, self.staging.scene, reach=self.staging.reach
-        )
+        self.staging, self.renderer, tracker = _learned(_Staged(job, camera, scene, seed))
         self.watcher = Watcher(job, seen, tracker)
         if seen.encoders and job.noise is None:
             raise ModelError(f"{job.name}: encoders take their noise from [noise], which is missing")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,9 @@ def main() -> None:
     from stepmap.cli.signals import leave_on_signals
 
     leave_on_signals()  # first: the imports below take most of a second
+    # Matrices are small: threads of a BLAS only wait for each other, and how many there are decides last bits.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(20_000, 20)  # imports make many objects and no garbage
     from stepmap.cli.application import app
 
     for stream in (sys.stdout, sys.stderr):
