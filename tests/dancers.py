@@ -75,6 +75,12 @@ def stroll(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     }
 
 
+def turning(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """The same while the hips turn about the vertical, by up to 70 degrees, and tilt."""
+    hips = np.stack([0.15 * np.sin(2.0 * t), 0.1 * np.sin(1.3 * t), 1.2 * np.sin(0.9 * t)], axis=1)
+    return {**stroll(t), "Hips": hips}
+
+
 Moves = Callable[[NDArray[np.float64]], dict[str, NDArray[np.float64]]]
 
 

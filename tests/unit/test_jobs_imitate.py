@@ -66,9 +66,9 @@ def test_another_start_leads_to_the_same_optimum(job: ImitationJob, solution: sm
 
 def test_a_motion_that_nothing_was_tuned_for_is_led_by_strings_that_pull(tmp_path: Path) -> None:
     called = {name: f"mixamorig:{name}" for name in dancers.BODY}
-    (tmp_path / "stroll.bvh").write_text(dancers.bvh(4.0, called=called, moves=dancers.stroll))
-    path = tmp_path / "stroll.toml"
-    path.write_text('[job]\nkind = "imitate"\n[system]\nname = "marionette"\n[imitate]\nmotion = "stroll.bvh"\n')
+    (tmp_path / "turning.bvh").write_text(dancers.bvh(4.0, called=called, moves=dancers.turning))
+    path = tmp_path / "turning.toml"
+    path.write_text('[job]\nkind = "imitate"\n[system]\nname = "marionette"\n[imitate]\nmotion = "turning.bvh"\n')
     job = jobs.load(path)
     assert isinstance(job, ImitationJob)
     solution = job.solve().require()
