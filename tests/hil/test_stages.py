@@ -63,8 +63,9 @@ def test_the_terminal_lists_them_and_ends_with_the_verdict(twice: list[tuple[str
     for line, stage in zip(lines[1:], stages, strict=False):
         assert line.startswith(stage["name"])
         assert ("up to date" in line) is (stage["reused"] is True)
-    assert lines[-2] == "PASSED  Ran to its end: 15 ticks."
-    assert lines[-1].startswith("report  ")
+    assert lines[-3] == "PASSED  Ran to its end: 15 ticks."
+    assert lines[-2].startswith("report  ")
+    assert lines[-1].startswith("recording  ")
 
 
 def test_the_report_has_them_also_when_it_is_made_of_the_recording(
