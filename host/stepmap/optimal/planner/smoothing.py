@@ -26,10 +26,15 @@ from stepmap.steps.protocol import Trajectory
 
 MARGIN = 0.01  # m of clearance that smoothing asks for, beyond what is valid
 STIFF = 1e4  # weight of clearances [1/m²] and of coordinates at the goal
+SOFT = 1e-2  # part of it for clearances while a search looks for its way: a stiff hinge allows it tiny steps alone
 ITERATIONS = 40
 LITTLE = 1e-9  # rounding
+PULLED = 0.02  # weight of tension [1/N²]; forces answer steeply to inputs, so a larger one only shortens steps
 QUIET = 0.3  # N of tension that smoothing asks for, beyond what is valid
-SETTLING = 0.4, 0.8, 1.6  # s from a moving end to rest, tried in turn
+SETTLING = 0.8, 1.6  # s from a moving end to rest, tried in turn; searches within less creep, or fail
+HASTY = 16  # iterations of a search that has another chance, with more time; most that converge take 10 to 20
+SMOOTH = 1e-9  # slope that ends a search
+ROUGH = 1e-5  # slope that ends a search which another one goes on from
 AT_REST = 1e-5  # of states, from the equilibrium they end in
 
 NOWHERE = "no equilibrium within the tolerance of the goal was found that inputs hold and that is as valid as the rest"
@@ -107,7 +112,7 @@ def _stopped(task: Task, guess: Trajectory, at: Standing, patient: bool) -> Solu
     Its search goes to where soft weights lead first, then to the equilibrium itself. Where the first part does not
     converge there is little time to settle: only a ``patient`` search goes on. One that is interrupted is returned.
     """
-    near = _optimized(task, guess, at)
+    near = _optimized(task, guess, at, iterations=ITERATIONS if patient else HASTY, tolerance=ROUGH)
     if near is None or near.status.interrupted:
         return near
     if not near.status.ok and not patient:
@@ -124,9 +129,15 @@ def _stopped(task: Task, guess: Trajectory, at: Standing, patient: bool) -> Solu
 
 
 def _optimized(
-    task: Task, found: Trajectory, at: Standing | None = None, near: Trajectory | None = None
+    task: Task,
+    found: Trajectory,
+    at: Standing | None = None,
+    near: Trajectory | None = None,
+    *,
+    iterations: int = ITERATIONS,
+    tolerance: float = SMOOTH,
 ) -> Solution | None:
-    """The smooth motion near the one found, which ends near the goal, or near ``at``.
+    """The smooth motion near the one found, which ends near the goal, or near ``at`` with soft obstacles.
 
     With a motion ``near`` that, the search begins there and ends in ``at``.
     """
@@ -141,13 +152,14 @@ def _optimized(
     terms: list[Term] = [Track(1e-3 * np.eye(n), 1e-2 * np.eye(step.nu), Qf, end, found.u)]
     if step.nk:
         terms.append(SpeedChange(10.0))
-    terms += [Clearance(c.frame, c.shape, c.world, MARGIN, STIFF) for c in task.links]
+    stiff = STIFF if at is None or near is not None else SOFT * STIFF
+    terms += [Clearance(c.frame, c.shape, c.world, MARGIN, stiff) for c in task.links]
     if len(task.strings):
-        terms.append(Tension(low=task.tension_low + QUIET, weight=1.0))
+        terms.append(Tension(low=task.tension_low + QUIET, weight=PULLED))
     guess, goal = (found, None) if at is None or near is None else (near, at.x)
     problem = Problem(step, Cost(step, *terms), task.start, guess=guess, limits=_limits(task), end=goal)
     try:
-        return optimize(problem, max_iterations=ITERATIONS)
+        return optimize(problem, max_iterations=iterations, tolerance=tolerance)
     except (ConvergenceError, ModelError):
         return None
 

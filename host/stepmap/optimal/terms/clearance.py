@@ -18,7 +18,7 @@ from stepmap.mechanics.frames import Frame
 from stepmap.mechanics.system import System
 from stepmap.optimal.terms.residual import Points, Residual, end_of, steps_of, symbols
 from stepmap.optimal.terms.squares import later
-from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, require_horizon
+from stepmap.optimal.terms.term import BoundTerm, Expanded, Part, forces_count, require_horizon
 from stepmap.optimal.terms.weights import weight_rows
 from stepmap.steps.layout import MechanicalLayout
 from stepmap.steps.protocol import StepMap, Trajectory
@@ -85,16 +85,26 @@ class _Hinges:
         self.residual = Residual(step, at, rows.expression(points, at.data))
 
     def value(self, trajectory: Trajectory) -> float:
-        lacking = np.minimum(self.rows.evaluate(self.step.layout.pose(trajectory.x)), 0.0)
         self._require(trajectory)
-        return 0.5 * float(np.sum(self.factors * lacking**2))
+        if self.rows.data_size:  # a grid's distances alone cost less than its second derivatives
+            found = self.rows.evaluate(self.step.layout.pose(trajectory.x))
+        else:
+            u, forces = (np.zeros((len(trajectory.x), size)) for size in (self.step.nu, forces_count(self.step)))
+            found = self.residual.values(Points(trajectory.x, u, forces, trajectory.t, np.zeros((len(u), 0))))
+        return 0.5 * float(np.sum(self.factors * np.minimum(found, 0.0) ** 2))
 
     def expand(self, trajectory: Trajectory) -> Expanded:
-        data = self.rows.expansions(self.rows.probes(self.step.layout.pose(trajectory.x)))
         self._require(trajectory)
+        running, end = self._points(trajectory)
         before = self.factors if self.horizon is None else self.factors[:-1]
-        running = self._part(steps_of(self.step, trajectory, data[:-1]), before)
-        return Expanded((running,), (self._part(end_of(self.step, trajectory, data[-1:]), self.factors[-1:]),))
+        return Expanded((self._part(running, before),), (self._part(end, self.factors[-1:]),))
+
+    def _points(self, trajectory: Trajectory) -> tuple[Points, Points]:
+        """The points with inputs, and the last state, with expansions of grids where there are any."""
+        data = np.zeros((trajectory.steps + 1, 0))
+        if self.rows.data_size:
+            data = self.rows.expansions(self.rows.probes(self.step.layout.pose(trajectory.x)))
+        return steps_of(self.step, trajectory, data[:-1]), end_of(self.step, trajectory, data[-1:])
 
     def _require(self, trajectory: Trajectory) -> None:
         if self.horizon is not None:
