@@ -33,9 +33,9 @@ def main() -> int:
     rows = [measured(make()) | {"scene": make.__name__} for make in (planar, spatial)]
     for row in rows:
         print(
-            f"{row['scene']}: {row['reached']} of {SEEDS} reached, {row['resting']} end at rest, plan with gains median "
-            f"{row['median_s']:.3f} s, worst {row['worst_s']:.3f} s of CPU, its tree {row['tree_s']:.2f} s, least distance "
-            f"{row['room_mm']:.1f} mm (coal), inputs {'replay' if row['replays'] else 'DO NOT REPLAY'}\n"
+            f"{row['scene']}: {row['reached']} of {SEEDS} reached, {row['resting']} end at rest, plan with gains "
+            f"median {row['median_s']:.3f} s, worst {row['worst_s']:.3f} s of CPU, its tree {row['tree_s']:.2f} s, "
+            f"least distance {row['room_mm']:.1f} mm (coal), inputs {'replay' if row['replays'] else 'DO NOT REPLAY'}\n"
             f"  {row['rate']:.0f} extensions per second, {_beside(row)}",
             flush=True,
         )
