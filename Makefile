@@ -100,6 +100,23 @@ bench-versions: setup ## the core and the optimizer beside another checkout: mak
 wheel: setup ## build sdist and wheel, install the wheel into a fresh environment nobody can write to, and walk the chain from there
 	$(BIN)/python -m tools.try_wheel
 
+SITE := build/site-env
+SITE_STAMP := $(SITE)/.setup-done
+
+# An environment of its own, with that of development behind it: pages are made from stepmap itself.
+$(SITE_STAMP): requirements-docs.lock $(STAMP)
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement requirements-docs.lock
+	@here=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  there=$$($(SITE)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  echo "import site; site.addsitedir('$$here')" >"$$there/development.pth"
+	@touch $@
+
+.PHONY: site
+site: $(SITE_STAMP) ## build the documentation's pages into build/site/html, run its notebooks, check links, look at it in a headless Chromium
+	$(SITE)/bin/python -m tools.site
+	$(SITE)/bin/python -m tools.site.look
+
 flood: setup ## a minute of keyless bytes at full line rate for each attack, on emulated boards that run
 	$(BIN)/python tests/bench/flood.py
 

@@ -28,6 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-generated", action="store_true", help="write firmware/generated anew instead of comparing with it"
     )
+    parser.addoption(
+        "--update-public-api", action="store_true", help="write tests/data/public_api.txt anew before comparing with it"
+    )
 
 
 def is_alone(item: pytest.Item | None) -> bool:
