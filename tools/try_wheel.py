@@ -39,6 +39,7 @@ CHAIN = (
     ("key", "--file", "key"),
     ("build", "jobs/suspended_mass.toml", "--board", "native"),
     ("build", "jobs/suspended_mass.toml", "--board", "stm32f405"),
+    ("generate", "jobs/suspended_mass.toml", "--library", "mass", "--prefix", "mass"),
     ("check", "jobs/suspended_mass.toml"),
     ("bench", "jobs/suspended_mass.toml", "--seconds", "2", "--sensor", "gaussian"),
     ("bench", "jobs/suspended_mass.toml", "--seconds", "2", "--sensor", "gaussian", "--board", "stm32f405"),

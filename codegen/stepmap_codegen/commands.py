@@ -26,6 +26,7 @@ from stepmap_codegen.boards import KIB, BoardSpec
 from stepmap_codegen.controller import Controller, Design, Options
 from stepmap_codegen.emit.size import Estimate, needs
 from stepmap_codegen.generate import Choices, StaleError
+from stepmap_codegen.library.request import requested
 from stepmap_codegen.lower.controller import Settings
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision.assign import WORDS
@@ -57,6 +58,14 @@ ScalarOption = Annotated[
 ]
 BoardName = Enum("BoardName", {name: name for name in boards.catalog()}, type=str)  # type: ignore[misc]
 BoardOption = Annotated[BoardName | None, typer.Option(help="Refuse what does not fit this board's memory.")]
+LibraryFolder = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write a library here, too: for PlatformIO, Arduino, CMake, ESP-IDF, Zephyr."),
+]
+Prefix = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="What the library's names in C begin with. [default: the name of the job]"),
+]
 
 
 def generate(
@@ -71,6 +80,8 @@ def generate(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder to write. [default: FOLDER/<job>/generate]")
     ] = None,
+    library: LibraryFolder = None,
+    prefix: Prefix = None,
     build: Build = Path("build"),
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if the folder is not what would be written.")
@@ -79,28 +90,33 @@ def generate(
 ) -> None:
     """Generate the controller of a job as C: map, filter and state feedback, and the schedule of references and gains.
 
-    The trajectory is optimized first if that has not been done. Nothing is done if nothing has changed.
+    The trajectory is optimized first if that has not been done. Nothing is done if nothing has changed. With --library
+    the controller is also written as a library for firmware of your own.
     """
     with working("reading the job"):
         job, solved = _load(file, build)
+        asked = requested(job, library, prefix, check)
         choices = _choices(job, scalar, word, newton, form, board)
         generation.require_board(job, choices.options.board)
         generation.require(job, choices)
         stage = generation.stage(job, solved, choices, build, _place(out))
         skip = not (force or check) and stage.unchanged()
-    if skip:
-        console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)
-        return
+    made: Controller | None
     if check:
-        _require_fresh(job, solved, stage, choices)
-        return
-    if out is not None:
-        generation.require_own(stage.folder)
-    write_controller(job, solved, stage, choices)
+        made = _require_fresh(job, solved, stage, choices)
+    elif skip:
+        console().print(f"unchanged, skipped: {stage.folder}", soft_wrap=True)
+        made = None if asked is None else generation.load(stage, job, choices)
+    else:
+        if out is not None:
+            generation.require_own(stage.folder)
+        made = write_controller(job, solved, stage, choices)
+    if asked is not None and made is not None:
+        asked.finish(made)
 
 
-def write_controller(job: Job, solved: Stage, stage: Stage, choices: Choices) -> None:
-    """Makes the stage ``generate`` of a job, and what comes before it; prints what was made."""
+def write_controller(job: Job, solved: Stage, stage: Stage, choices: Choices) -> Controller:
+    """Makes the stage ``generate`` of a job, and what comes before it; prints and returns what was made."""
     generation.require_board(job, choices.options.board)
     generation.require(job, choices)
     stage.prepare()
@@ -111,10 +127,11 @@ def write_controller(job: Job, solved: Stage, stage: Stage, choices: Choices) ->
     generation.write(stage, made)
     rows = [*key_figures(made), ("time", f"{time.monotonic() - begin:.1f} s"), ("written", str(stage.folder))]
     console().print(figures(rows, title=job.name))
+    return made
 
 
-def _require_fresh(job: Job, solved: Stage, stage: Stage, choices: Choices) -> None:
-    """Raises where the stage's folder is not what would be written now."""
+def _require_fresh(job: Job, solved: Stage, stage: Stage, choices: Choices) -> Controller:
+    """What would be written now; raises where the stage's folder is not that."""
     plan = solution(job, solved)
     with working("measuring ranges, choosing formats"):
         made = generation.controller(job, plan, choices)
@@ -122,6 +139,7 @@ def _require_fresh(job: Job, solved: Stage, stage: Stage, choices: Choices) -> N
     if wrong:
         raise StaleError(stage.folder, wrong)
     console().print(f"up to date: {stage.folder}", soft_wrap=True)
+    return made
 
 
 def ranges(

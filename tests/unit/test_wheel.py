@@ -49,6 +49,17 @@ def test_the_wheel_has_firmware_examples_and_dialect(installed: Path) -> None:
         assert (installed / "stepmap_hil" / "data" / name).read_bytes() == (ROOT / name).read_bytes(), name
 
 
+def test_the_wheel_has_what_libraries_are_made_of(installed: Path) -> None:
+    """All that generated code may need, in every form; C compilers read nothing of the wheel itself."""
+    package = installed / "stepmap_codegen"
+    wanted = {f"firmware/core/{name}{end}" for name in ("sm_fixed", "sm_rows", "sm_schedule") for end in (".c", ".h")}
+    for name in {*wanted, "LICENSE"}:
+        assert (package / "data" / name).read_bytes() == (ROOT / name).read_bytes(), name
+    own = ROOT / "codegen" / "stepmap_codegen" / "library" / "templates"
+    templates = {path.name for path in (package / "library" / "templates").iterdir()}
+    assert templates == {path.name for path in own.iterdir()}
+
+
 def test_an_installed_package_is_not_written_to(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

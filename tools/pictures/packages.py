@@ -35,6 +35,7 @@ WORDS = {
     "stepmap_codegen": {
         "commands": "generate, ranges",
         "generate": "the stage",
+        "library": "for firmware of others",
         "saved": "a controller from its folder",
         "reference_loop": "integer twin of a board",
         "controller": "program, formats, schedule",

@@ -14,8 +14,8 @@ CLOSE_C = ("", "#ifdef __cplusplus", "}", "#endif")
 C_NAMES = {Scalar.FIXED32: "int32_t", Scalar.FLOAT32: "float", Scalar.FLOAT64: "double"}
 
 
-def emit_header(program: Program, formats: Formats | None, output: Output) -> str:
-    """controller.h"""
+def emit_header(program: Program, formats: Formats | None, output: Output, *, prefixed: bool = True) -> str:
+    """controller.h; ``prefixed``: with SM_PREFIX the compiler gives its functions other names."""
     out = [
         f"/* Controller of the system {program.name}: filter and state feedback.",
         " *",
@@ -39,7 +39,8 @@ def emit_header(program: Program, formats: Formats | None, output: Output) -> st
             out.append(f"#define SM_{name.upper()}_BITS {{{bits}}} /* fraction bits */")
     out += _tables(program, formats, output)
     out += _gait(program, formats, output)
-    out += ["", *_struct(program, formats), "", *_prefixed(program), "", *OPEN_C, *_prototypes(program), *CLOSE_C]
+    names = [*_prefixed(program), ""] if prefixed else []
+    out += ["", *_struct(program, formats, pedantic=not prefixed), "", *names, *OPEN_C, *_prototypes(program), *CLOSE_C]
     out += ["", "#endif", ""]
     return "\n".join(out)
 
@@ -92,13 +93,15 @@ def _gait(program: Program, formats: Formats | None, output: Output) -> list[str
     return lines
 
 
-def _struct(program: Program, formats: Formats | None) -> list[str]:
-    out = ["typedef struct {", "  union {", "    struct {"]
+def _struct(program: Program, formats: Formats | None, *, pedantic: bool = False) -> list[str]:
+    """The struct of all fields; ``pedantic``: C++ lacks anonymous ones, and its compilers should not complain."""
+    struct = "__extension__ struct {" if pedantic else "struct {"
+    out = ["typedef struct {", "  union {", f"    {struct}"]
     for role, (group, size, what) in groups(program).items():
         indices = program.of(role)
         if not indices:
             continue
-        out += ["      union {", f"        struct {{ /* {what} */"]
+        out += ["      union {", f"        {struct} /* {what} */"]
         for i in indices:
             field = program.fields[i]
             about = f"{field.label} [{field.unit}]" if field.unit else field.label

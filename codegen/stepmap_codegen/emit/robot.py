@@ -81,6 +81,14 @@ def _factors(
     return scales, shifts, steps
 
 
+def command_steps(program: Program, formats: Formats | None, scalar: Scalar, axes: Sequence[Axis]) -> list[str]:
+    """The largest change of each command in one tick, as literals."""
+    indices = program.of(Role.COMMAND)
+    bits = [0 if formats is None else formats.fields[i] for i in indices]
+    used = list(zip([program.fields[i] for i in indices], bits, axes, strict=True))
+    return _factors(used, scalar, program.period, fixed=formats is not None)[2]
+
+
 def _encoders(
     program: Program, formats: Formats | None, scalar: Scalar, measured: Sequence[MeasuredStart]
 ) -> list[str]:

@@ -1,0 +1,65 @@
+"""The library's header, which is its manual, and what its source needs to know of the job."""
+
+from __future__ import annotations
+
+from stepmap_codegen.controller import Controller
+from stepmap_codegen.emit.c_text import joined
+from stepmap_codegen.emit.motors import delay_samples
+from stepmap_codegen.emit.robot import command_steps
+from stepmap_codegen.library.signals import enumerated
+from stepmap_codegen.model.program import Role
+
+RAW = """Measurements, estimates and commands are integers of {word} bits: raw = value * 2^bits, with the bits
+ * of each signal below."""
+RAW_FLOAT = "The values themselves: raw values are of type {type}."
+
+
+def values(made: Controller, job: str, prefix: str) -> dict[str, str]:
+    """Marks that all templates may have."""
+    bits = "" if made.formats is None else f", words of {made.formats.word} bits"
+    return {
+        "PREFIX": prefix,
+        "JOB": job,
+        "SYSTEM": made.program.name,
+        "DIGEST": made.digest,
+        "PERIOD": f"{made.program.period:.6g}",
+        "PERIOD_US": str(round(made.program.period * 1e6)),
+        "ROWS": str(len(made.schedule.rows)),
+        "NUMBERS": f"{made.output.scalar.value}{bits}",
+    }
+
+
+def header_values(made: Controller, job: str, prefix: str) -> dict[str, str]:
+    """Marks of lib.h.in."""
+    program, formats = made.program, made.formats
+    first = program.fields[program.of(Role.MEASUREMENT)[0]].name
+    commands = [program.fields[i].name for i in program.of(Role.COMMAND)]
+    motor = f" *     motor(lib_command_si(&c, LIB_{commands[0]}));\n" if commands else ""
+    top = "" if formats is None else f"#define LIB_RAW_MAX {2 ** (formats.word - 1) - 1} /* the largest raw value */\n"
+    raw = RAW_FLOAT.format(type=made.output.scalar.value) if formats is None else RAW.format(word=formats.word)
+    return {
+        **values(made, job, prefix),
+        "MEASUREMENT": first,
+        "VALUE": f"{float(f'{made.output.test.measurements[0]:.3g}')!r}",
+        "MOTOR": motor,
+        "RAW": raw,
+        "RAW_MAX": top,
+        "STATES": enumerated(made, Role.STATE),
+        "MEASUREMENTS": enumerated(made, Role.MEASUREMENT),
+        "COMMANDS": enumerated(made, Role.COMMAND),
+        "DELAY": str(delay_samples(made.sensor_delay, program.period)),
+        "BITS": " in integers, bit for bit" if formats is not None else ": that they are numbers",
+    }
+
+
+def emit_settings(made: Controller) -> str:
+    """settings.h: what lib.c needs to know of the motors."""
+    steps = command_steps(made.program, made.formats, made.output.scalar, made.axes)
+    return "\n".join(
+        [
+            "/* Of the motors behind the commands: from the table [board] of the job. */",
+            *("#ifndef SM_SETTINGS_H", "#define SM_SETTINGS_H", ""),
+            f"#define LIB_U_STEP {{{joined(steps)}}} /* largest change of a command in one tick, raw */",
+            *("", "#endif", ""),
+        ]
+    )
