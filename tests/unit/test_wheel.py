@@ -117,14 +117,21 @@ def test_what_lacks_an_extra_says_so(extra: str, call: object, monkeypatch: pyte
     assert error.value.hint == f"pip install 'stepmap[{extra}]'"
 
 
-@pytest.mark.parametrize("command", [["live", "gone"], ["bench", "examples/suspended_mass.toml", "--live"]])
-def test_commands_that_lack_the_live_page_say_so_before_any_work(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("extra", "command"),
+    [
+        ("live", ["live", "gone"]),
+        ("live", ["bench", "examples/suspended_mass.toml", "--live"]),
+        ("ros", ["report", "gone", "--rosbag", "bag"]),
+    ],
+)
+def test_commands_that_lack_an_extra_say_so_before_any_work(
+    extra: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = [str(ROOT / word) if word.endswith(".toml") else word for word in command]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     said = CliRunner().invoke(app, job)
     assert said.exit_code == 2
-    assert "pip install 'stepmap[live]'" in said.output
+    assert f"pip install 'stepmap[{extra}]'" in said.output
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""``stepmap report``: summary, pictures and page of a recording alone, or two recordings laid over each other."""
+"""``stepmap report``: summary, pictures and page of a recording, two laid over each other, or a bag of ROS 2."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from stepmap.cli.output import console, figures, working
 from stepmap.errors import ModelError
+from stepmap.extras import require
 from stepmap.files import write_whole
 from stepmap.report.explore import explore
 from stepmap_hil.commands.bench.finish import verdict_line, verdict_on
@@ -19,6 +20,7 @@ from stepmap_hil.commands.stage_list import StageList, print_memory
 from stepmap_hil.report import write as results
 from stepmap_hil.report.page.overlay import overlay
 from stepmap_hil.report.sentences import table
+from stepmap_hil.ros import bag
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.recording import RecordedRun, blaming, read_run
 from stepmap_hil.runs.stage_times import StageTime
@@ -34,15 +36,24 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write. [default: the folder of the recording]")
     ] = None,
+    rosbag: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="In place of a report, write a bag of ROS 2 to this new folder."),
+    ] = None,
     system_file: SystemFileOption = None,
     build: Annotated[Path, typer.Option(metavar="FOLDER", help="Where build folders are.")] = Path("build"),
 ) -> None:
     """Write summary.json, plots and one HTML report of a recording, with the verdict that follows from it."""
     if out is not None:
         runs.require_place(out, "--out")
+    if rosbag is not None:
+        _require_bag(rosbag, alone=other is None and out is None)
     with working("reading the recording"):
         file = runs.find(run, build)
         recorded = read_run(file, system_file)
+    if rosbag is not None:
+        _write_bag(rosbag, file, recorded)
+        return
     folder = out or file.parent
     if other is not None:
         _compare((file, recorded), other, folder, system_file, build)
@@ -66,6 +77,25 @@ def report(
     console().print()
     console().print(verdict_line(verdict, summary), soft_wrap=not console().is_terminal)
     console().print(f"report  {folder / 'report.html'}", soft_wrap=True)
+
+
+def _require_bag(folder: Path, *, alone: bool) -> None:
+    """Raises where no bag can be written: said before any work."""
+    require("ros", "--rosbag", "rosbags")
+    if not alone:
+        raise ModelError(
+            "--rosbag: a bag is made of one recording, in place of its report",
+            hint="Leave OTHER and --out out, or run stepmap report twice.",
+        )
+    bag.require_free(folder)
+
+
+def _write_bag(folder: Path, file: Path, recorded: RecordedRun) -> None:
+    with working("writing the bag"), blaming(file):
+        counts = bag.write_bag(folder, file, recorded)
+    console().print(figures([(name, f"{count} messages") for name, count in counts.items()], title=recorded.job.name))
+    console().print()
+    console().print(f"bag  {folder}", soft_wrap=True)
 
 
 def _compare(first: tuple[Path, RecordedRun], name: Path, folder: Path, system_file: Path | None, build: Path) -> None:
