@@ -123,6 +123,7 @@ def test_what_lacks_an_extra_says_so(extra: str, call: object, monkeypatch: pyte
         ("live", ["live", "gone"]),
         ("live", ["bench", "examples/suspended_mass.toml", "--live"]),
         ("ros", ["report", "gone", "--rosbag", "bag"]),
+        ("ros", ["bench", "examples/suspended_mass.toml", "--ros"]),
     ],
 )
 def test_commands_that_lack_an_extra_say_so_before_any_work(

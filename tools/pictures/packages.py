@@ -48,7 +48,7 @@ WORDS = {
     },
     "stepmap_hil": {
         "commands": "bench, flash, upload, monitor …",
-        "live": "the page in a browser",
+        "live | ros": "a page in the browser, ROS 2",
         "bench": "sequence of a run",
         "report": "summary, plots, verdict",
         "runs": "log, recording, folders",

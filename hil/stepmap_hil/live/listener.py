@@ -24,6 +24,7 @@ from stepmap_hil.live.signals import Signals
 from stepmap_hil.runs.followed import Followed
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run
+from stepmap_hil.runs.pace import Pace
 from stepmap_hil.wire.dialect import Message
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 ENDED = "ran to its end"
 LINGER = 0.5  # s, so that the browser shows why a run failed
 POINTS = 2000  # of a depth camera, at most
-SLACK = 0.1  # s that a run which was held up may catch up
 
 
 @runtime_checkable
@@ -51,8 +51,8 @@ class LiveRun(RunListener):
     injects_faults = True
 
     def __init__(self, page: LivePage | RemotePage, signals: Signals, *, paced: bool = False) -> None:
-        self.page, self.signals, self.paced = page, signals, paced
-        self._due: float | None = None  # by the computer's clock, when the next tick may be shown
+        self.page, self.signals = page, signals
+        self._pace = Pace(signals.controller.program.period) if paced else None
         self._camera: Depth | None = None
         self._points: Array | None = None
         page.offer(False)
@@ -69,13 +69,8 @@ class LiveRun(RunListener):
         if self._camera is not None and self.page.wants_points:
             self._points = self._camera.points(POINTS).astype(np.float32) if row.valid else None
         self.page.update(replace(self.signals.frame(row), points=self._points))
-        if self.paced:
-            self._keep_pace()
-
-    def _keep_pace(self) -> None:
-        now = time.monotonic()
-        self._due = (now if self._due is None else max(self._due, now - SLACK)) + self.signals.controller.program.period
-        time.sleep(max(self._due - now, 0.0))
+        if self._pace is not None:
+            self._pace.keep()
 
     def on_followed(self, told: Followed) -> None:
         self.signals.followed = {told.tick: told}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import casadi as ca
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from stepmap.mechanics.system import System
 from stepmap.wireframe.skeleton import skeleton
@@ -18,6 +17,9 @@ class FramePoses:
     """Poses of the frames that something is drawn at, in the world."""
 
     def __init__(self, system: System) -> None:
+        from scipy.spatial.transform import Rotation  # takes a while to import
+
+        self._rotation = Rotation
         known, visible = system.expressions, skeleton(system).visible
         self.names = [system.frames[index].name for index in visible]
         places = ca.horzcat(*(known.positions[:, index] for index in visible))
@@ -31,5 +33,5 @@ class FramePoses:
             return
         places, turns = (np.array(out) for out in self._function(np.array(pose[: self._nq]), self._values))
         matrices = turns.reshape(3, -1, 3).transpose(1, 0, 2)
-        quaternions = Rotation.from_matrix(matrices).as_quat()
+        quaternions = self._rotation.from_matrix(matrices).as_quat()
         yield from zip(self.names, places.T.tolist(), quaternions.tolist(), strict=True)

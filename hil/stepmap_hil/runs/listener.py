@@ -48,3 +48,45 @@ class RunListener:
     def requested_faults(self) -> Sequence[Fault]:
         """Faults to inject from now on; asked once per tick."""
         return ()
+
+
+class Listeners(RunListener):
+    """Several listeners to one run, told in their order."""
+
+    def __init__(self, listeners: Sequence[RunListener]) -> None:
+        self.listeners = tuple(listeners)
+        self.injects_faults = any(one.injects_faults for one in self.listeners)
+
+    def on_start(self, sensor: object) -> None:
+        for one in self.listeners:
+            one.on_start(sensor)
+
+    def on_progress(self, text: str) -> None:
+        for one in self.listeners:
+            one.on_progress(text)
+
+    def on_tick(self, row: Row, message: Message) -> None:
+        for one in self.listeners:
+            one.on_tick(row, message)
+
+    def on_followed(self, told: Followed) -> None:
+        for one in self.listeners:
+            one.on_followed(told)
+
+    def on_event(self, at: float, text: str) -> None:
+        for one in self.listeners:
+            one.on_event(at, text)
+
+    def on_end(self, run: Run) -> None:
+        for one in self.listeners:
+            one.on_end(run)
+
+    def on_saved(self, folder: Path) -> None:
+        for one in self.listeners:
+            one.on_saved(folder)
+
+    def stop_requested(self) -> bool:
+        return any(one.stop_requested() for one in self.listeners)
+
+    def requested_faults(self) -> Sequence[Fault]:
+        return [fault for one in self.listeners for fault in one.requested_faults()]

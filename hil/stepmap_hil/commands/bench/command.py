@@ -16,6 +16,8 @@ from stepmap_hil.commands.bench.options import (
     PortOption,
     ReferenceOption,
     RigOption,
+    RosOption,
+    RouterOption,
     RunsOption,
     SecondsOption,
     SeedOption,
@@ -43,6 +45,8 @@ def bench(
     rig_file: RigOption = None,
     unattended: UnattendedOption = False,
     live: LiveOption = False,
+    ros: RosOption = False,
+    ros_connect: RouterOption = None,
     build: Build = Path("build"),
     place_of_runs: RunsOption = None,
 ) -> None:
@@ -68,6 +72,8 @@ def bench(
             rig=rig_file,
             unattended=unattended,
             live=live,
+            ros=ros,
+            router=ros_connect,
             build=build,
             runs=place_of_runs,
         )

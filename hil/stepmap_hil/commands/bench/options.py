@@ -76,6 +76,17 @@ RigOption = Annotated[
 ]
 UnattendedOption = Annotated[bool, typer.Option("--unattended", help="With a real robot: do not ask, and ignore keys.")]
 LiveOption = Annotated[bool, typer.Option("--live", help="Show the run in a browser, on this computer only.")]
+RosOption = Annotated[
+    bool, typer.Option("--ros", help="Publish the run as messages of ROS 2, through Zenoh; docs/ros.md describes them.")
+]
+RouterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ros-connect",
+        metavar="ENDPOINT",
+        help="Zenoh router that --ros connects to, as tcp/HOST:PORT. [default: the local one, where there is one]",
+    ),
+]
 RunsOption = Annotated[
     Path | None, typer.Option("--runs", metavar="FOLDER", help="Where runs go. [default: FOLDER/<job>/runs]")
 ]

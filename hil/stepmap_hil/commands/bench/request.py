@@ -20,6 +20,7 @@ from stepmap_hil.bench.settings import BenchSettings, settings_in
 from stepmap_hil.faults.spec import Fault, read_faults
 from stepmap_hil.firmware.tools import require_tools
 from stepmap_hil.rig.file import KINECT, RigFile, read_rig
+from stepmap_hil.ros import keys as keys_of_ros
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.sensors import live
 from stepmap_hil.sensors.staging import require_visible
@@ -50,6 +51,8 @@ class Request:
     live: bool
     build: Path
     runs: Path | None  # where runs go, if not in the build folder
+    ros: bool = False
+    router: str | None = None  # of Zenoh
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ def read(request: Request) -> Task:
     runs.require_writable(request.build, "--build")
     if request.live:
         require("live", "--live", "viser")
+    _require_ros(request)
     job = jobs.for_board(jobs.load(request.file))
     settings = settings_in(job.root)
     own = measures_itself(job.root.table("board"))
@@ -112,6 +116,17 @@ def read(request: Request) -> Task:
     mode = "realtime" if rig.real else request.mode
     ticks = None if request.seconds is None else _ticks(request.seconds, job.dt)
     return Task(job, settings, rig, faults, board, port, key, mode, ticks, reference)
+
+
+def _require_ros(request: Request) -> None:
+    """Raises where the run cannot be published as it is asked for."""
+    if request.router is not None and not request.ros:
+        raise ModelError("--ros-connect: nothing is published", hint="Add --ros.")
+    if request.ros:
+        require("ros", "--ros", "zenoh", "rosbags", "xxhash")
+        keys_of_ros.domain()
+        if request.router is not None:
+            keys_of_ros.require_endpoint(request.router)
 
 
 def _reference(request: Request, job: Job) -> Reference | None:

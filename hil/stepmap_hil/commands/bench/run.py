@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from stepmap_hil.faults.spec import offered as operator_faults
 from stepmap_hil.report import write as results
 from stepmap_hil.runs import folders as runs
 from stepmap_hil.runs.foxglove.confidence import write_confidence
-from stepmap_hil.runs.listener import RunListener
+from stepmap_hil.runs.listener import Listeners, RunListener
 from stepmap_hil.runs.log import Run
 from stepmap_hil.runs.mcap import Recorder
 from stepmap_hil.runs.stage_times import StageClock, process_age
@@ -136,16 +136,25 @@ def _require_recorded(recorder: Recorder) -> None:
         )
 
 
-def _listening(prepared: Prepared) -> AbstractContextManager[RunListener]:
-    """The live page where one is asked for; its modules draw, and take a second to import."""
-    setup = prepared.setup
-    if not prepared.request.live:
-        return nullcontext(RunListener())
-    from stepmap_hil.live.listener import live
+@contextmanager
+def _listening(prepared: Prepared) -> Iterator[RunListener]:
+    """The live page and the bridge to ROS 2 where they are asked for; their modules take a while to import."""
+    setup, request = prepared.setup, prepared.request
+    found: list[RunListener] = []
+    with ExitStack() as stack:
+        if request.ros:
+            from stepmap_hil.ros.listener import bridged
 
-    job, board = setup.job, setup.firmware.board
-    offered = [] if setup.rig.real else operator_faults(motors=bool(job.system.kinematic), reset=setup.port is None)
-    return live(f"{job.name} on {board}", setup, offered, clock=setup.mode == "realtime")
+            found.append(stack.enter_context(bridged(setup, request.router)))
+        if request.live:
+            from stepmap_hil.live.listener import live
+
+            job, board = setup.job, setup.firmware.board
+            motors, reset = bool(job.system.kinematic), setup.port is None
+            offered = [] if setup.rig.real else operator_faults(motors=motors, reset=reset)
+            page = live(f"{job.name} on {board}", setup, offered, clock=setup.mode == "realtime")
+            found.append(stack.enter_context(page))
+        yield Listeners(found)
 
 
 @contextmanager
