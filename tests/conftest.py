@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             is_alone,
             lambda item: item.get_closest_marker("prepares") is not None,
         )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Thousands of tests that stay are not looked at again with every collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 TURNS = pytest.StashKey[turns.Turns]()

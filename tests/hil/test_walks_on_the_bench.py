@@ -10,6 +10,7 @@ import pytest
 
 from stepmap import jobs
 from stepmap.errors import JobError
+from stepmap.jobs import optimize
 from stepmap_codegen import IntegerMachine, encode
 from stepmap_codegen.lower.landing import STEPS
 from stepmap_codegen.model.program import BlockRole, Role
@@ -32,18 +33,19 @@ from stepmap_hil.runs.stage_times import StageClock
 from stepmap_hil.wire.raw_values import SignalCodec
 from tests.hil.rigs import quiet
 from tests.pages import ROOT
+from tests.pil.built import alone
 
 JOB = ROOT / "examples" / "gaits" / "biped_planar.toml"
 WALKED = 3
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = tmp_path_factory.mktemp("walks")
+def prepared() -> Prepared:
+    """Made once for all processes, whose stages find it unchanged: half a minute of a compiler and of a search."""
+    folder = ROOT / "build" / "tests" / "walks"
     text = JOB.read_text(encoding="utf-8")
     assert text.count("[bench]\nsteps = 50") == 1
     job = folder / "biped.toml"
-    job.write_text(text.replace("[bench]\nsteps = 50", f"[bench]\nsteps = {WALKED}"), encoding="utf-8")
     options = dict.fromkeys(("port", "sensor", "seconds", "reference", "faults", "key", "rig", "runs"))
     request = Request(
         file=job,
@@ -56,7 +58,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
         build=folder / "build",
         **options,
     )
-    return prepare(request, read(request), StageClock())
+    with alone(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimize, "draw", lambda *_: {})  # nobody looks at pictures
+        folder.mkdir(parents=True, exist_ok=True)
+        job.write_text(text.replace("[bench]\nsteps = 50", f"[bench]\nsteps = {WALKED}"), encoding="utf-8")
+        return prepare(request, read(request), StageClock())
 
 
 @pytest.fixture(scope="module")

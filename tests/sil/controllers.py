@@ -23,11 +23,11 @@ from tests import problems
 
 CORE = Path(__file__).parents[2] / "firmware" / "core"
 STRICT = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
-TRAP = [
-    "-O1",
-    "-fsanitize=undefined",
+TRAP = [  # what integers and arrays can do wrong: checks of pointers to fields take gcc as long again, and never fail
+    "-O1",  # straight-line code: -O2 takes twice as long
+    "-fsanitize=signed-integer-overflow,shift,bounds,integer-divide-by-zero,float-cast-overflow,unreachable",
     "-fsanitize-undefined-trap-on-error",
-]  # straight-line code: -O2 takes twice as long
+]
 
 
 @functools.cache
