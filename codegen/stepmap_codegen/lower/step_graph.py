@@ -65,10 +65,10 @@ class StepGraph:
             return call
 
         self.first = bind(f.first.casadi, 3)
-        self.second = bind(f.second.casadi, 3)
+        self.second = bind(f.second_by_graph.casadi, 3)
         self.con = bind(f.con.casadi, 1)
         self.con2 = bind(f.con2.casadi, 1)
-        self.names = [name for name, _ in f.second.outputs]
+        self.names = [name for name, _ in f.second_by_graph.outputs]
         self.active = f.active
         self.e = e
 

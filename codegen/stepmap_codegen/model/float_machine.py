@@ -91,8 +91,7 @@ class FloatMachine:
         runs = self.fields.shape[1]
         self._seen = [np.zeros((len(block.operations), runs)) for block in program.blocks]
         self._sizes = [np.zeros_like(seen) for seen in self._seen]
-        shape = len(program.fields), runs
-        self._low, self._high, self._least = np.full(shape, np.inf), np.full(shape, -np.inf), np.full(shape, np.inf)
+        self._extremes: dict[tuple[int, ...], tuple[Array, Array, Array]] = {}  # by fields that are written together
         self._watch([*program.of(Role.STATE), *program.of(Role.COVARIANCE)])
 
     def magnitudes(self, group: int = 0) -> Magnitudes:
@@ -100,8 +99,13 @@ class FloatMachine:
         size = self.fields.shape[1] // self.groups
         runs = slice(group * size, (group + 1) * size)
         seen = [block[:, runs].max(axis=1, initial=0.0) for block in self._seen]
-        low, least = (values[:, runs].min(axis=1, initial=np.inf) for values in (self._low, self._least))
-        return Magnitudes(low, self._high[:, runs].max(axis=1, initial=-np.inf), least, seen)
+        low, high, least = (np.full(len(self.program.fields), start) for start in (np.inf, -np.inf, np.inf))
+        for fields, (lows, highs, leasts) in self._extremes.items():
+            for i, field in enumerate(fields):
+                low[field] = lows[i, runs].min(initial=low[field])
+                high[field] = highs[i, runs].max(initial=high[field])
+                least[field] = leasts[i, runs].min(initial=least[field])
+        return Magnitudes(low, high, least, seen)
 
     def load(self, indices: Sequence[int], values: Array) -> None:
         """Sets fields from outside, such as measurements."""
@@ -134,22 +138,29 @@ class FloatMachine:
             held &= values[block.guard.small] <= values[block.guard.large]
         early = len(block.operations) if block.guard is None else block.guard.after + 1
         sizes = np.abs(values, out=self._sizes[number])
-        if not held.all():
+        everywhere = bool(held.all())
+        if not everywhere:
             sizes[early:, ~held] = 0.0  # where the guard does not hold, these operations do not count
         if block.chain:
             sizes[:early, ~begun] = 0.0  # nor do any where an earlier block of its chain was taken
         np.maximum(self._seen[number], sizes, out=self._seen[number])
         fields, operations = self._sequences[number].stores
-        self.fields[fields] = np.where(held, values[operations], self.fields[fields])
+        stored = values[operations]
+        self.fields[fields] = stored if everywhere else np.where(held, stored, self.fields[fields])
         self._watch(fields)
         self.chains.taken(number, held)
         return held
 
     def _watch(self, indices: Sequence[int]) -> None:
         values = self.fields[indices]
-        self._low[indices] = np.minimum(self._low[indices], values)
-        self._high[indices] = np.maximum(self._high[indices], values)
-        self._least[indices] = np.minimum(self._least[indices], np.abs(values))
+        found = self._extremes.get(tuple(indices))
+        if found is None:
+            self._extremes[tuple(indices)] = values.copy(), values.copy(), np.abs(values)
+            return
+        low, high, least = found
+        np.minimum(low, values, out=low)
+        np.maximum(high, values, out=high)
+        np.minimum(least, np.abs(values), out=least)
 
 
 def float_rule(code: int) -> Callable[..., Array]:

@@ -178,16 +178,20 @@ def _rounding(program: Program, formats: Formats, samples: Array) -> tuple[list[
         values, over = integer.values(number)
         begun = integer.chains.begun(number)
         held, ideal = integer.store(number, values, over), exact.values(number)
-        worst = np.zeros(len(bits))
-        for i in range(len(bits)):
-            counted = begun if block.guard is None or i <= block.guard.after else held
-            gap = np.abs(values[i] * 2.0 ** -bits[i] - ideal[i])
-            gap = np.where(np.isfinite(gap), gap, 0.0)  # 1/0 and roots of less than 0 have nothing to compare with
-            worst[i] = gap[counted].max(initial=0.0)
-            if np.broadcast_to(over[i], held.shape)[counted].any():
-                saturated = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
-                size = formats.blocks[number].bits.get(i, formats.word)
-                worst[i] = max(worst[i], 4 * 2.0 ** (size - 1 - bits[i]))
+        scales = 2.0 ** -np.array(bits, dtype=float)[:, None]
+        gaps, lost = np.empty(ideal.shape), np.empty(ideal.shape, bool)
+        for i, (value, beyond) in enumerate(zip(values, over, strict=True)):
+            gaps[i], lost[i] = value, beyond
+        gaps = np.abs(gaps * scales - ideal)
+        gaps[~np.isfinite(gaps)] = 0.0  # 1/0 and roots of less than 0 have nothing to compare with
+        early = len(bits) if block.guard is None else block.guard.after + 1
+        for rows, counted in ((slice(early), begun), (slice(early, None), held)):
+            gaps[rows, ~counted], lost[rows, ~counted] = 0.0, False
+        worst = gaps.max(axis=1, initial=0.0)
+        for i in np.flatnonzero(lost.any(axis=1)).tolist():
+            saturated = f"{program.purpose(number, i)} (operation {i} of {block.name!r})"
+            size = formats.blocks[number].bits.get(i, formats.word)
+            worst[i] = max(worst[i], 4 * 2.0 ** (size - 1 - bits[i]))
         found.append(worst)
         rates.apply(number, before, integer.fields)
     return found, saturated

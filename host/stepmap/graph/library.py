@@ -46,7 +46,7 @@ class Order(Enum):
 
 
 class FunctionSet(Protocol):
-    """Generated functions of a model."""
+    """Generated functions of a model. Modules that derivatives are written in besides its own are its FORMULAS."""
 
     @property
     def model(self) -> ca.Function:
@@ -99,9 +99,11 @@ def digest(recipe: Recipe, order: Order) -> str:
         compiler.identity(),
     ):
         total.update(text.encode())
-    here, step = Path(__file__).parent, Path(inspect.getfile(type(recipe.functions)))
+    here = Path(__file__).parent
+    made_by = [type(recipe.functions), *getattr(recipe.functions, "FORMULAS", ())]
     runtime = (source for source in sorted(compiler.RUNTIME.iterdir()) if not source.name.startswith("lq"))
-    for source in [step, *(here / name for name in SOURCES), *runtime]:  # recursions have no model in them
+    modules = (Path(inspect.getfile(made)) for made in made_by)
+    for source in [*modules, *(here / name for name in SOURCES), *runtime]:  # recursions have no model in them
         total.update(source.read_bytes())
     return total.hexdigest()[:32]
 

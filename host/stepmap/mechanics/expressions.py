@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 
-from stepmap.mechanics.bodies import lump
+from stepmap.mechanics.bodies import Link, lump
+from stepmap.mechanics.equations import composite
 from stepmap.mechanics.kinematics import Kinematics
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class Expressions:
     rotations: ca.SX  # (3, 3 frames), from the frames' axes to the world's
     readings: ca.SX  # sensors' channels
     chart: ca.SX  # what q̄ is differentiated by: ordinary coordinates, and three numbers c per ball
+    closed_hessian: Callable[[], ca.SX] | None = None  # of the Lagrangian in (q̄, v̄), its upper triangle in closed form
     turns: ca.SX | None = None  # the c of all balls
     moved: Expressions | None = None  # expressions that hold c
 
@@ -49,6 +53,21 @@ class Expressions:
     def charted(self) -> Expressions:
         """The expressions to differentiate by ``chart``."""
         return self if self.moved is None else self.moved
+
+    def hessian(self) -> ca.SX:
+        """Upper triangle of the charted Lagrangian's Hessian in (chart, v̄), in the form of fewer operations."""
+        by_graph = self.hessian_by_graph()
+        if self.closed_hessian is None:
+            return by_graph
+        return min(by_graph, self.closed_hessian(), key=self._operations)
+
+    def hessian_by_graph(self) -> ca.SX:
+        """The same, by differentiating the energy along the tree: made of velocities in the bodies' own axes."""
+        return ca.triu(ca.hessian(self.charted.lagrangian, ca.vertcat(self.chart, self.v))[0])
+
+    def _operations(self, expression: ca.SX) -> int:
+        count: int = ca.Function("count", [self.q, self.v, self.parameters], [ca.cse(expression)]).n_instructions()
+        return count
 
     def centered(self, expression: ca.SX) -> ca.SX:
         """A derivative in the chart at its centre."""
@@ -71,10 +90,10 @@ def express(system: System) -> Expressions:
     for number, (_, at) in enumerate(tangent.balls):
         chart[at : at + 3] = turns[3 * number : 3 * number + 3]
     moved = _express(system, q, v, u, chart, turns)
-    here = {
+    here: dict[str, Any] = {
         f.name: moved.centered(getattr(moved, f.name))
         for f in dataclasses.fields(moved)
-        if f.name not in ("q", "v", "u", "parameters", "chart", "turns", "moved")
+        if f.name not in ("q", "v", "u", "parameters", "chart", "closed_hessian", "turns", "moved")
     }
     return dataclasses.replace(moved, **here, moved=moved)
 
@@ -114,8 +133,17 @@ def _express(system: System, q: ca.SX, v: ca.SX, u: ca.SX, chart: ca.SX, turns: 
         rotations=ca.densify(ca.horzcat(*(pose.rotation for pose in real.pose))),
         readings=stack([s.reading(real) for s in system.sensors]),
         chart=chart,
+        closed_hessian=None if tangent.balls else partial(_closed_hessian, system, links, real),
         turns=turns,
     )
+
+
+def _closed_hessian(system: System, links: Sequence[Link], real: Kinematics) -> ca.SX:
+    """Upper triangle of the Lagrangian's Hessian: closed for bodies, by the graph for what else has energy."""
+    others = sum((rotor.kinetic(real) for rotor in system.rotors), ca.SX(0))
+    others -= sum((p.energy(real) for p in system.potentials), ca.SX(0))
+    by_graph = ca.triu(ca.hessian(others, ca.vertcat(real.q, real.v))[0])
+    return by_graph + composite.hessian(system.frames, links, system.gravity, real)
 
 
 def _bound(force: ca.SX, system: System, real: Kinematics, u: ca.SX) -> ca.SX:

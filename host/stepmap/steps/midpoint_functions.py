@@ -26,11 +26,14 @@ import casadi as ca
 
 from stepmap.graph.function import GraphFunction, symmetric
 from stepmap.graph.library import Order
+from stepmap.mechanics.equations import composite
 from stepmap.mechanics.expressions import Expressions
 
 
 class ModelFunctions:
     """The generated functions of a model, made when first asked for."""
+
+    FORMULAS = (composite, Expressions)
 
     def __init__(self, expressions: Expressions, dynamic: int) -> None:
         self.e, self.nd = expressions, dynamic
@@ -41,6 +44,15 @@ class ModelFunctions:
         e = self.e
         lq = e.centered(ca.gradient(e.charted.lagrangian, e.chart))
         return lq[: self.nd], ca.gradient(e.lagrangian, e.v)[: self.nd]
+
+    @cached_property
+    def _bend(self) -> ca.SX:
+        """Upper triangle of the Lagrangian's Hessian in (q̄a, v̄a)."""
+        return self._of_active(self.e.hessian())
+
+    def _of_active(self, hessian: ca.SX) -> ca.SX:
+        some = [*self.active, *(self.e.chart.numel() + i for i in self.active)]
+        return hessian[some, some]
 
     @property
     def _arguments(self) -> tuple[ca.SX, ...]:
@@ -53,11 +65,19 @@ class ModelFunctions:
 
     @cached_property
     def second(self) -> GraphFunction:
+        return self._second(self._bend)
+
+    @cached_property
+    def second_by_graph(self) -> GraphFunction:
+        """The same from bodies' own axes, in which numbers stay small: for integers."""
+        return self._second(self._of_active(self.e.hessian_by_graph()))
+
+    def _second(self, bend: ca.SX) -> GraphFunction:
         e, nd, active, moved = self.e, self.nd, self.active, self.e.charted
         lq, lv = self._gradient
         n = len(active)
         qa, va = e.chart[active], e.v[active]
-        hessian = symmetric(e.centered(ca.hessian(moved.lagrangian, ca.vertcat(qa, va))[0]))
+        hessian = ca.triu2symm(e.centered(bend))
         rows = list(range(nd))  # active starts with the dynamic coordinates
         q, v = list(range(n)), list(range(n, 2 * n))
         shifted = [n + i for i in rows]
@@ -84,7 +104,8 @@ class ModelFunctions:
         a, b, c = ca.SX.sym("a", nd), ca.SX.sym("b", nd), ca.SX.sym("c", nd)
         y = ca.vertcat(e.chart[self.active], e.v[self.active], e.u)
         # Differentiating the Hessian along (a, b) gives a smaller graph than the Hessian of the derivative.
-        hessian = ca.cse(ca.triu(ca.hessian(moved.lagrangian, y)[0]))
+        rest = y.numel() - self._bend.size1()
+        hessian = ca.diagcat(ca.cse(self._bend), ca.SX(rest, rest))
         contracted = ca.jtimes(hessian, ca.vertcat(e.chart[:nd], e.v[:nd]), ca.vertcat(a, b))
         contracted += ca.triu(ca.hessian(ca.dot(moved.force, c), y)[0])
         hessian = symmetric(e.centered(contracted))

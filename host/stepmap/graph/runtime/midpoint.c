@@ -70,16 +70,20 @@ SM_EXPORT int sm_curvature(void *work, const double *par, double dt, const doubl
     return SM_NOT_FINITE;
   }
   int status = solve(s, &a, guess, info);
-  if (status == SM_OK) {
-    status = differentiate(s, &a);
-  }
   if (status != SM_OK) {
     return status;
   }
 #ifdef SM_BALLS
+  if (differentiate(s, &a)) {
+    return SM_SINGULAR;
+  }
   adjoint(s, eta, mu);
   assemble_balls(s, &a, eta, mu);
 #else
+  if (at_solution(s, &a)) {
+    return SM_SINGULAR;
+  }
+  differentiate_unknowns(s, &a);
   adjoint(s, eta, NULL, mu);
   evaluate_contractions(s, &a, eta, mu);
   assemble(s, dt);

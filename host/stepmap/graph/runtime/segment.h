@@ -29,6 +29,7 @@
 
 #include <stddef.h>
 
+#define SM_ALIGNED __attribute__((aligned(64))) /* rows of such arrays begin where vectors do */
 #define AT_LEAST_ONE(n) ((n) > 0 ? (n) : 1)
 #define NQ (ND + NK)
 #ifdef SM_BALLS
@@ -117,15 +118,15 @@ typedef struct {
   real left; /* the correction that followed on the matrix, relative to q2; infinite where there was another */
   real G[NZ], matrix[NZ * NZ], inverse[NZ];
   int pivot[NZ];
-  real D[NZ * NWP]; /* dz/dw */
-  real P[ND * NWP]; /* dp2/dw */
+  real D[NZ * NWP] SM_ALIGNED; /* dz/dw */
+  real P[ND * NWP] SM_ALIGNED; /* dp2/dw */
   real E[ND * NZ];  /* dp2/dz at fixed w */
 #ifdef SM_PARAMETERS
   real Dt[AT_LEAST_ONE(NZ * NPP)], Pt[AT_LEAST_ONE(ND * NPP)]; /* dz and dp2 by the parameters */
 #endif
 #ifdef SM_CURVATURE
-  real Z[NZ * NWP], H22[ND * ND];
-  real C[NW * NWP]; /* the result is its symmetric part */
+  real Z[NZ * NWP] SM_ALIGNED, H22[ND * ND];
+  real C[NW * NWP] SM_ALIGNED; /* the result is its symmetric part */
 #endif
 } workspace;
 
@@ -482,8 +483,8 @@ static void differentiate_length(workspace *s, const arguments *a) {
 }
 #endif
 
-/* D = dz/dw = -G_z^-1 G_w and P = dp2/dw with E = dp2/dz, from what was evaluated and factorized at the solution. */
-static void differentiate_there(workspace *s, const arguments *a) {
+/* D = dz/dw = -G_z^-1 G_w and E = dp2/dz, from what was evaluated and factorized at the solution; P = dp2/dw at fixed z. */
+static void differentiate_unknowns(workspace *s, const arguments *a) {
   const real dt = a->dt;
   static const int active[NA] = ACTIVE;
   memset(s->D, 0, sizeof s->D);
@@ -534,6 +535,11 @@ static void differentiate_there(workspace *s, const arguments *a) {
     }
   }
   sm_lu_solve_many(s->matrix, s->pivot, s->inverse, s->D, NZ, NWP);
+}
+
+/* The same with P = dp2/dw. */
+static void differentiate_there(workspace *s, const arguments *a) {
+  differentiate_unknowns(s, a);
   sm_multiply_add(s->P, 1.0, s->E, NZ, 1, s->D, ND, NZ, NWP);
 }
 
