@@ -32,6 +32,7 @@ from stepmap.optimal.events.kinks import kink, shifted
 from stepmap.optimal.lqr import gains, lqr
 from stepmap.optimal.objective import Objective
 from stepmap.optimal.problem import Iteration, Problem, Solution, Status
+from stepmap.steps.kernels import kept
 from stepmap.steps.protocol import Event, StepMap, Trajectory
 
 Method: TypeAlias = Literal["newton", "gauss-newton", "steepest"]
@@ -66,6 +67,7 @@ class Trial:
     cost: float
 
 
+@kept.arrays()
 def optimize(
     problem: Problem,
     *,

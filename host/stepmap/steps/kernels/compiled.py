@@ -17,6 +17,7 @@ from stepmap.graph import compiler, library
 from stepmap.graph.address import address as _address
 from stepmap.graph.address import address_or_null as _at
 from stepmap.graph.library import Order
+from stepmap.steps.kernels import kept
 from stepmap.steps.kernels.info import Info
 from stepmap.steps.kernels.lanes import FEWEST, TWINS, Worth
 from stepmap.steps.kernels.lanes import pointer as _pointer
@@ -251,7 +252,7 @@ class CompiledKernel:
         self, par: Array, dt: Array, X: Array, U: Array, guess: Array | None
     ) -> tuple[Info, Array, Array, Array]:
         n, ndx, nu = len(U), self.ndx, self.nu
-        out = np.empty((n, self.nx)), np.empty((n, ndx, ndx)), np.empty((n, ndx, nu))
+        out = np.empty((n, self.nx)), kept.empty((n, ndx, ndx)), kept.empty((n, ndx, nu))
         return self._points("first", "sm_linearize_all", par, dt, (X, U, guess), out), *out
 
     def curvature_all(
@@ -261,7 +262,7 @@ class CompiledKernel:
         if other is not None:
             return other.curvature_all(par, dt, X, U, guess, Z)
         n, ndx, nu = len(U), self.ndx, self.nu
-        out = np.empty((n, ndx, ndx)), np.empty((n, ndx, nu)), np.empty((n, nu, nu))
+        out = kept.empty((n, ndx, ndx)), kept.empty((n, ndx, nu)), kept.empty((n, nu, nu))
         return self._points("second", "sm_curvature_all", par, dt, (X, U, guess, Z), out), *out
 
     def sensitivity_all(
