@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from stepmap.mechanics.system import System
 
 
+FEW = 8  # coordinates for which differentiating the energy's graph is good enough
+
+
 @dataclass(frozen=True)
 class Expressions:
     """Those of a system. Where nothing turns freely, ``chart`` is q itself and ``charted`` are these expressions.
@@ -57,7 +60,7 @@ class Expressions:
     def hessian(self) -> ca.SX:
         """Upper triangle of the charted Lagrangian's Hessian in (chart, v̄), in the form of fewer operations."""
         by_graph = self.hessian_by_graph()
-        if self.closed_hessian is None:
+        if self.closed_hessian is None or self.chart.numel() <= FEW:
             return by_graph
         return min(by_graph, self.closed_hessian(), key=self._operations)
 

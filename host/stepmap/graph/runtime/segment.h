@@ -120,7 +120,7 @@ typedef struct {
   int pivot[NZ];
   real D[NZ * NWP] SM_ALIGNED; /* dz/dw */
   real P[ND * NWP] SM_ALIGNED; /* dp2/dw */
-  real E[ND * NZ];  /* dp2/dz at fixed w */
+  real E[ND * NZ];             /* dp2/dz at fixed w */
 #ifdef SM_PARAMETERS
   real Dt[AT_LEAST_ONE(NZ * NPP)], Pt[AT_LEAST_ONE(ND * NPP)]; /* dz and dp2 by the parameters */
 #endif
