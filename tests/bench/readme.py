@@ -1,8 +1,9 @@
 """Speeds in the README, from the last run of the benchmarks.
 
-    python tests/bench/readme.py        reads build/bench/{core,optimal,commands}.json, writes README.md between its marks
+    python tests/bench/readme.py        writes what stands between the marks of README.md
 
-``make bench bench-readme`` measures and fills it. Rows that were not measured are an error: nothing is written then.
+Reads build/bench/{core,optimal,commands}.json: ``make bench bench-readme`` measures and fills it. Rows that were not
+measured are an error: nothing is written then.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ PROBLEMS = {
     "pend_swingup": ("pendulum swing-up of the reference data", "trep"),
     "figure_eight": ("suspended mass, an abrupt and tight figure of eight (not the job above), 300 steps", "IPOPT"),
     "cart_swing_up": ("cart swing-up from hanging, 300 steps", "IPOPT"),
-    "marionette_tracking": ("marionette tracking its own motion, 1001 steps", "trep, another motion of the same length"),
+    "marionette_tracking": (
+        "marionette tracking its own motion, 1001 steps",
+        "trep, another motion of the same length",
+    ),
 }
 TEXT = """
-`make bench` measures it on your machine. On two cores of an AMD EPYC that were busy with other work; trep 1.0, the library of the papers,
-was measured on a Xeon of the 2020s:
+`make bench` measures it on your machine. On two cores of an AMD EPYC that were busy with other work; trep 1.0, the
+library of the papers, was measured on a Xeon of the 2020s:
 
 | | step | with A, B | with contracted Hessian | rollout, per step | many rollouts, per step |
 |---|---|---|---|---|---|
@@ -39,10 +43,11 @@ was measured on a Xeon of the 2020s:
 |---|---|---|---|
 {searches}
 
-In brackets: trep, µs. Calls go through Python, a rollout is one compiled call. Along a trajectory the marionette's curvature takes {along}. Beside its rollout, in
-the same run on the same tree: MuJoCo with soft strings {euler} (Euler) and {implicit} (implicit), Pinocchio's forward dynamics without strings
-{forward}; beside its A, B along a trajectory, {slopes}: MuJoCo's differences {differences}, Pinocchio's derivatives {derivatives}. A marionette
-is built with {built:.0f} s of CPU, once; it then loads in {loaded:.2f} s.
+In brackets: trep, µs. Calls go through Python, a rollout is one compiled call. Along a trajectory the marionette's A, B
+take {slopes}, its curvature {along}. In the same run on the same tree: MuJoCo's steps with soft strings {euler} (Euler)
+and {implicit} (implicit), its derivatives by differences {differences}; Pinocchio's forward dynamics without strings
+{forward}, their derivatives {derivatives}. A marionette is built with {built:.0f} s of CPU, once, and then loads in
+{loaded:.2f} s.
 """
 Row = dict[str, Any]
 
