@@ -123,6 +123,19 @@ site: $(SITE_STAMP) ## build the documentation's pages into build/site/html, run
 flood: setup ## a minute of keyless bytes at full line rate for each attack, on emulated boards that run
 	$(BIN)/python tests/bench/flood.py
 
+.PHONY: fuzz fuzz-files mutants fingerprints
+fuzz: setup ## libFuzzer on parser, upload, reader of schedules and store, MINUTES=5 each, with sanitizers
+	PYTHON=$(BIN)/python tests/fuzz/run.sh $$(( $(or $(MINUTES),5) * 60 ))
+
+fuzz-files: setup ## N=100000 mutated jobs, rigs, fault files, schedules, URDF, MJCF, BVH and recordings each; goes on where it was
+	$(BIN)/python -m tests.fuzz.files --count $(or $(N),100000)
+
+mutants: setup ## put SAMPLE=420 faults into firmware/core, hybrid, group and gait code; tests should notice 90 %; goes on where it was
+	$(BIN)/python -m tools.mutants --sample $(or $(SAMPLE),420) --seed $(or $(SEED),1)
+
+fingerprints: setup ## compare the bits of all examples with tests/data/fingerprints.json
+	$(BIN)/python -m tests.fingerprints
+
 soak: setup ## an hour of the bench in lock-step with random faults
 	$(BIN)/python -m tests.hil.soak
 

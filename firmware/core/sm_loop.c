@@ -6,6 +6,8 @@
 #define GONE_US 30000000U     /* µs; a host that holds up virtual time may think for long, but not for ever */
 #define FRAME_LATE_US 100000U /* µs beyond what the line takes for a frame, after which its rest will not come */
 #define RESTART_US 20000U     /* µs from the restart command to the restart, so that its answer still leaves */
+#define ERASE_WAIT_FIRST 5U   /* heartbeats after an erase that failed: one second */
+#define ERASE_WAIT_MAX 18000U /* heartbeats: an hour */
 #define BITS_PER_BYTE 10U     /* on the line: a start bit, eight, a stop bit */
 
 const sm_loop_config sm_loop_defaults = {
@@ -60,8 +62,23 @@ void sm_loop_event(sm_loop *l, sm_event_kind kind) {
 }
 
 void sm_loop_erase_ahead(sm_loop *l) {
-  const int result = sm_store_erase_ahead(&l->store);
-  l->report.faults = (uint16_t)(l->report.faults + (result != 0 ? 1U : 0U));
+  if (sm_store_erase_ahead(&l->store) == 0) {
+    l->erase_wait = 0;
+    return;
+  }
+  l->report.faults++;
+  const uint32_t next_wait = l->erase_wait > 0U ? 2U * l->erase_wait : ERASE_WAIT_FIRST;
+  l->erase_wait = (uint16_t)(next_wait < ERASE_WAIT_MAX ? next_wait : ERASE_WAIT_MAX);
+  l->erase_left = l->erase_wait;
+}
+
+/* Whether a heartbeat is one at which an erase may be tried. */
+static bool may_erase(sm_loop *l) {
+  if (l->erase_wait > 0U && l->erase_left > 0U) {
+    l->erase_left--;
+    return false;
+  }
+  return l->supervisor.state == SM_STATE_IDLE || l->supervisor.state == SM_STATE_FAULT;
 }
 
 static void dispatch(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
@@ -142,8 +159,7 @@ static bool receive(sm_loop *l, bool *heard) {
 
 /* Sends what is due by the clock, and uses the time of a heartbeat, while nothing moves, to erase flash. */
 static void report(sm_loop *l, uint32_t clock) {
-  const bool was_heartbeat = sm_report_periodic(l, clock);
-  if (was_heartbeat && (l->supervisor.state == SM_STATE_IDLE || l->supervisor.state == SM_STATE_FAULT)) {
+  if (sm_report_periodic(l, clock) && may_erase(l)) {
     sm_loop_erase_ahead(l);
   }
 }

@@ -74,6 +74,8 @@ struct sm_loop {
   sm_report report;          /* heartbeats, status messages, counters */
   sm_loop_receiver receiver; /* bytes off the line */
   uint32_t poll_us;          /* µs, board clock: last poll of the supervisor */
+  uint16_t erase_wait;       /* heartbeats from a failed erase of flash to the next try; 0 after one that worked */
+  uint16_t erase_left;       /* of them, those still to come */
   sm_upload upload;          /* a schedule on its way into flash */
   sm_store store;            /* flash storage */
   sm_link link;              /* MAVLink frames */
@@ -95,8 +97,8 @@ void sm_loop_turn(sm_loop *l);
  * decides. */
 void sm_loop_event(sm_loop *l, sm_event_kind kind);
 
-/* Erases a flash log ahead of its use; a failure counts as a fault and is tried again later. Only while motors are
- * off. */
+/* Erases a flash log ahead of its use; a failure counts as a fault and is tried again later: erasing stops the processor
+ * for up to seconds, so it waits twice as long each time, up to an hour of heartbeats. Only while motors are off. */
 void sm_loop_erase_ahead(sm_loop *l);
 
 #endif

@@ -153,7 +153,8 @@ static void send_link_status(sm_loop *l) {
                                    .elsewhere = n->elsewhere,
                                    .sent = n->sent,
                                    .unsent = n->unsent,
-                                   .overruns = port_overruns()};
+                                   .overruns = port_overruns(),
+                                   .erases = sm_store_erases(&l->store)};
   sm_report_send(l, MAVLINK_MSG_ID_LINK_STATUS, &m);
 }
 

@@ -53,15 +53,42 @@ static uint32_t log_end(const sm_store *s, port_region log) {
   return end;
 }
 
-/* Whether a log holds nothing but the mark that its erase was not cut off. */
+/* Whether a log holds nothing but the mark that its erase was not cut off, and has room for a record besides the one
+ * that a start leaves out. */
 static bool is_erased(const sm_store *s, port_region log) {
   const sm_store_record mark = record_at(log, 0);
-  return is_valid(&mark) && mark.sequence == 0U && log_end(s, log) == 1U;
+  return is_valid(&mark) && mark.sequence == 0U && log_end(s, log) == 1U && s->log_records > 2U;
 }
 
 static int write_record(port_region log, uint32_t index, sm_store_record *r) {
   r->crc = checksum(r);
   return port_region_write(log, index * sizeof *r, (const uint8_t *)r, sizeof *r) == 0 ? 0 : SM_EIO;
+}
+
+/* Goes on in the other log where this one is full. SM_EFULL where the other is not erased. */
+static int turn_log(sm_store *s) {
+  if (s->next_record < s->log_records) {
+    return 0;
+  }
+  if (!s->other_erased) {
+    return SM_EFULL;
+  }
+  s->write_log = other_log(s->current_log);
+  s->next_record = 1;
+  s->other_erased = false;
+  s->is_doubtful = s->other_doubtful;
+  return 0;
+}
+
+/* Fills the place of a record that looks empty with zeros, which flash takes whatever is there: a write that was cut off
+ * before this start may have left cells that read as empty now and as something else later. What the zeros cannot
+ * repair is not looked at again either way. */
+static void fill_doubtful(sm_store *s) {
+  const uint8_t zeros[sizeof(sm_store_record)] = {0};
+  const int result = port_region_write(s->write_log, s->next_record * sizeof zeros, zeros, sizeof zeros);
+  (void)result;
+  s->next_record++;
+  s->is_doubtful = false;
 }
 
 static int append(sm_store *s, sm_store_record next) {
@@ -71,13 +98,13 @@ static int append(sm_store *s, sm_store_record next) {
     s->current = next;
     return 0;
   }
-  if (s->next_record >= s->log_records) {
-    if (!s->other_erased) {
-      return SM_EFULL;
-    }
-    s->write_log = other_log(s->current_log);
-    s->next_record = 1;
-    s->other_erased = false;
+  int turned = turn_log(s);
+  while (turned == 0 && s->is_doubtful) {
+    fill_doubtful(s);
+    turned = turn_log(s);
+  }
+  if (turned != 0) {
+    return turned;
   }
   const uint32_t index = s->next_record++;
   const int result = write_record(s->write_log, index, &next);
@@ -139,6 +166,9 @@ void sm_store_open(sm_store *s) {
   }
   s->write_log = s->current_log;
   s->other_erased = is_erased(s, other_log(s->current_log));
+  s->is_doubtful = true;
+  s->other_doubtful = true;
+  s->current.sequence++; /* that of a record which was cut off, and cannot be read now, is not used again */
   choose_slot(s);
 }
 
@@ -155,6 +185,7 @@ int sm_store_erase_ahead(sm_store *s) {
     return SM_EIO;
   }
   s->other_erased = true;
+  s->other_doubtful = false;
   return 0;
 }
 
@@ -216,7 +247,18 @@ int sm_store_activate(sm_store *s, port_region slot, uint32_t size, const uint8_
   return append(s, next);
 }
 
+uint32_t sm_store_erases(const sm_store *s) {
+  return s->log_records > 1U ? s->current.sequence / (s->log_records - 1U) : 0U;
+}
+
 uint64_t sm_store_window_start(const sm_store *s) { return (uint64_t)s->current.window_start << WINDOW_SHIFT; }
+
+/* Returns how many records there is room for without an erase; not read without logs. */
+static uint32_t records_left(const sm_store *s) {
+  const uint32_t here = s->log_records - s->next_record;
+  const uint32_t other = s->other_erased ? s->log_records - 1U : 0U;
+  return here - (here > 0U && s->is_doubtful ? 1U : 0U) + other - (other > 0U && s->other_doubtful ? 1U : 0U);
+}
 
 int sm_store_reserve(sm_store *s, uint64_t timestamp) {
   if (timestamp >= TIMESTAMP_END - (UINT64_C(1) << WINDOW_SHIFT)) {
@@ -226,8 +268,7 @@ int sm_store_reserve(sm_store *s, uint64_t timestamp) {
     return 0;
   }
   const uint32_t unit = (uint32_t)(timestamp >> WINDOW_SHIFT);
-  const uint32_t in_other = s->other_erased ? s->log_records - 1U : 0U;
-  const uint32_t left = s->log_records - s->next_record + in_other; /* records; not read without logs */
+  const uint32_t left = records_left(s);
   const uint32_t reserve = left > LAST_RECORDS || s->log_records == 0U ? RESERVE_TEN_MINUTES
                            : left > 1U                                 ? RESERVE_DAY
                                                                        : RESERVE_YEAR;

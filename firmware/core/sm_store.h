@@ -6,6 +6,11 @@
  * that the erase was not cut off. A record names a slot only after all of it was written and verified, and no record
  * names it any more when it is erased again. So a loss of power leaves the old or the new schedule, never neither.
  *
+ * A write that is cut off may leave cells that read differently each time. What such a record says counts for as long as
+ * it can be read: nothing is accepted from the line before a whole one was written behind it. The place behind the last
+ * record is filled with zeros after every start, as a cut-off write that cannot be seen may be there; its number is not
+ * used again. That takes logs of five records and more.
+ *
  * Erasing stops the processor for up to seconds on some chips. Only sm_store_erase_ahead and sm_store_begin erase:
  * call them while nothing moves. A board without logs keeps all of this in RAM until the next reset.
  *
@@ -47,6 +52,8 @@ typedef struct {
   port_region write_log;   /* the log it is written to */
   port_region current_log; /* the log that holds the current record */
   bool other_erased;       /* the log that does not hold the current record is erased */
+  bool is_doubtful;        /* a write that a reset cut off may have left the next record half written, and unseen */
+  bool other_doubtful;     /* the same of the first record of the erased log */
 } sm_store;
 
 /* Reads the logs and verifies the slot in use; where that is damaged the slot before it is used, or none. Erases and
@@ -75,6 +82,10 @@ SM_CHECKED int sm_store_begin(sm_store *s, uint64_t counter, port_region *slot);
 /* Puts a slot that was written and verified into use: `size` bytes, whose SHA-256 begins with `name`. SM_EARGUMENT,
  * SM_EFULL, SM_EIO: the old slot stays in use. */
 SM_CHECKED int sm_store_activate(sm_store *s, port_region slot, uint32_t size, const uint8_t name[SM_STORE_NAME]);
+
+/* Returns how often logs were erased since the first start, both together, counted by the records written; flash wears by
+ * it. */
+uint32_t sm_store_erases(const sm_store *s);
 
 /* Returns the start of the replay window: the least signing timestamp (10 µs) that was never used. Frames with older
  * ones may be repetitions. */

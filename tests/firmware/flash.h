@@ -1,5 +1,6 @@
-/* Memory that outlives resets, as flash: an erase sets all bits, a write clears some, each 8 bytes once. Either can be cut
- * off by a loss of power, or fail. Breaking the contract of port.h aborts. */
+/* Memory that outlives resets, as flash: an erase sets all bits, a write clears some, each 8 bytes once, zeros aside.
+ * Either can be cut off by a loss of power, or fail; cells may read differently each time, be worn, or change by
+ * themselves. Breaking the contract of port.h aborts. */
 #ifndef FLASH_H
 #define FLASH_H
 
@@ -20,5 +21,21 @@ void flash_cut(uint32_t nth, uint32_t bytes, uint32_t seed);
 
 /* The n-th operation from now fails, 0 for none. */
 void flash_fail(uint32_t nth);
+
+/* The n-th operation from now is done and says that it failed, 0 for none. */
+void flash_deny(uint32_t nth);
+
+/* From now on bits that an operation was changing when power was lost read differently each time: as 1 `ones` times out
+ * of 256, by chance. 0 ends that, and cells stay as they were read last. */
+void flash_weaken(uint32_t ones, uint32_t seed);
+
+/* A cell that does not become 1 again, however often it is erased. */
+void flash_wear(port_region region, uint32_t at, uint8_t bits);
+
+/* Bits that change by themselves. */
+void flash_rot(port_region region, uint32_t at, uint8_t bits);
+
+/* Memory as new: no worn cells, none that read differently. */
+void flash_renew(void);
 
 #endif

@@ -176,6 +176,15 @@ static void act(char request, const uint8_t *bytes, size_t size) {
   case 'X': /* the n-th operation from now fails */
     flash_fail(read32(bytes));
     break;
+  case 'L': /* the n-th operation from now is done and denied */
+    flash_deny(read32(bytes));
+    break;
+  case 'P': /* cells of a cut operation read differently each time */
+    flash_weaken(read32(bytes), read32(bytes + 4));
+    break;
+  case 'Y': /* worn cells: region, place, bits */
+    flash_wear((port_region)read32(bytes), read32(bytes + 4), (uint8_t)read32(bytes + 8));
+    break;
   case 'I':
     idle = bytes[0] != 0U;
     break;
@@ -193,6 +202,7 @@ static void act(char request, const uint8_t *bytes, size_t size) {
   case 'Z': /* sizes of the regions; their content is that of memory never erased */
     memcpy(flash_sizes, bytes, sizeof flash_sizes);
     memset(flash, 0xA5, sizeof flash);
+    flash_renew();
     break;
   case 'G':
     for (unsigned i = 0; i < PORT_REGIONS; i++) {

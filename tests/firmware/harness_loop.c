@@ -59,6 +59,7 @@ void board_slow(uint32_t look_us, uint32_t obey_us);
 void board_slow_filter(uint32_t us);
 void board_jam(size_t room);
 void board_fail_flash(uint32_t nth);
+void board_wear_logs(void);
 void board_set(uint32_t variance, int32_t value);
 void board_overrun(uint32_t count);
 
@@ -165,6 +166,7 @@ void board_init(void) {
   memset(&facts, 0, sizeof facts);
   memset(encoders, 0, sizeof encoders);
   flash_fail(0);
+  flash_renew();
   waiting_size = sent_size = 0;
   line_room = ROOM;
   clock_us = slow_us = enable_us = filter_us = watchdog_us = overruns = 0;
@@ -259,5 +261,12 @@ void board_slow(uint32_t look_us, uint32_t obey_us) {
 void board_slow_filter(uint32_t us) { filter_us = us; }
 void board_jam(size_t room) { line_room = room; }
 void board_fail_flash(uint32_t nth) { flash_fail(nth); }
+
+/* The last cell of each log does not become 1 again. */
+void board_wear_logs(void) {
+  for (port_region log = PORT_LOG_A; log <= PORT_LOG_B; log++) {
+    flash_wear(log, flash_sizes[log] - 1U, 1);
+  }
+}
 void board_overrun(uint32_t count) { overruns = count; }
 void board_set(uint32_t variance, int32_t value) { loop.control.controller.P[variance] = (sm_real)value; }

@@ -157,6 +157,21 @@ class Board:
     def fail(self, operation: int) -> None:
         self.ask("X", struct.pack("<I", operation))
 
+    def deny(self, operation: int) -> None:
+        """That operation from now is done, and says that it was not."""
+        self.ask("L", struct.pack("<I", operation))
+
+    def weaken(self, ones: int, seed: int = 1) -> None:
+        """Cells of an operation that loses power read as 1 so many times out of 256."""
+        self.ask("P", struct.pack("<2I", ones, seed))
+
+    def wear(self, region: int, at: int, bits: int) -> None:
+        self.ask("Y", struct.pack("<3I", region, at, bits))
+
+    def renew(self, banks: int = BANK, journals: int = JOURNAL) -> None:
+        """Memory that was never erased, without worn cells."""
+        self.ask("Z", struct.pack("<4I", banks, banks, journals, journals))
+
     def idle(self, yes: bool) -> None:
         self.ask("I", bytes([yes]))
 

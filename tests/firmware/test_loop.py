@@ -109,6 +109,31 @@ def test_memory_that_cannot_be_written_later_is_a_fault_that_is_counted(board: L
     assert board.state == "idle"
 
 
+def test_memory_that_can_never_be_erased_is_tried_less_and_less_often(board: LoopBoard) -> None:
+    """An erase stops some chips for two seconds: with every heartbeat it would leave no time for anything else."""
+    for _ in range(30):
+        board.link.send("PING", sequence=1)
+        board.link._timestamp += 2**27
+    board.core.board_wear_logs()
+    board.run(63.0)  # tried at once, then after 1, 2, 4, 8, 16 and 31 … 32 s
+    assert board.facts.faults == 6
+    assert board.state == "idle"
+    board.link.send("PING", sequence=1)
+    board.run(0.1)
+    assert board.heard("PING")
+
+
+def test_the_wear_of_the_journals_is_told(board: LoopBoard) -> None:
+    for number in range(100):
+        board.link.send("PING", sequence=number)
+        board.link._timestamp += 2**27
+        board.run(0.1)
+    board.run(3.0)  # the last message of that kind is from after the last record
+    told = [status.erases for status in board.heard("LINK_STATUS")]
+    assert told == sorted(told)
+    assert told[-1] == 5  # of 20 records each
+
+
 # Who may speak
 
 

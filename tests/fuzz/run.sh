@@ -1,31 +1,37 @@
 #!/usr/bin/env bash
-# Fuzzes the parser and the upload, each for so many seconds, with address and undefined-behaviour sanitizers.
-# Inputs that found something new are kept in build/fuzz, and are where the next run begins.
-# usage: tests/fuzz/run.sh SECONDS
+# Fuzzes parser, upload, reader of schedules and store, each for so many seconds, with address and undefined-behaviour
+# sanitizers. A run begins with the inputs of tests/fuzz/corpus and those that found something new before, which are kept
+# in build/fuzz. KEEP=yes puts the smallest inputs that reach all that was reached into tests/fuzz/corpus.
+# usage: tests/fuzz/run.sh SECONDS [TARGET]...
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:?usage: tests/fuzz/run.sh SECONDS}
-python=${PYTHON:-python3}
+python=${PYTHON:-$([[ -x .venv/bin/python ]] && echo .venv/bin/python || echo python3)}
 out=${FUZZ_OUT:-build/fuzz}
 
 command -v clang >/dev/null || { echo "install clang and its libFuzzer (Debian: clang, libclang-rt-dev)" >&2; exit 2; }
 mkdir -p "$out"
 "$python" tools/mavgen.py --out "$out/dialect"
 
+targets=("${@:2}")
+((${#targets[@]})) || targets=(link upload schedule store)
 status=0
-for target in link upload; do
+for target in "${targets[@]}"; do
   clang -std=c11 -O1 -g -Wall -Wextra -Wconversion -Wshadow -Werror -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=all -I firmware/core -I tests/firmware -isystem "$out/dialect/c" -o "$out/fuzz_$target" \
     "tests/fuzz/fuzz_$target.c" tests/firmware/flash.c firmware/core/sm_{link,upload,store,sha256,schedule}.c
-  mkdir -p "$out/corpus_$target"
+  mkdir -p "$out/corpus_$target" "tests/fuzz/corpus/$target"
   if "$out/fuzz_$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -print_final_stats=1 \
-    -artifact_prefix="$out/crash_${target}_" "$out/corpus_$target" 2>"$out/$target.log"; then
+    -artifact_prefix="$out/crash_${target}_" "$out/corpus_$target" "tests/fuzz/corpus/$target" 2>"$out/$target.log"; then
     echo "== $target, $seconds s: nothing found"
   else
     echo "== $target: see $out/$target.log and the inputs $out/crash_${target}_*"
     grep -E 'ERROR|SUMMARY|runtime error' "$out/$target.log" || true
     status=1
   fi
-  grep -E '^stat::(number|average|new)|DONE' "$out/$target.log" || true
+  grep -E '^stat::(number|average|new|peak)|DONE' "$out/$target.log" || true
+  if [[ ${KEEP:-} ]]; then
+    "$out/fuzz_$target" -merge=1 -max_len=4096 "tests/fuzz/corpus/$target" "$out/corpus_$target" 2>"$out/$target.merge.log"
+  fi
 done
 exit "$status"

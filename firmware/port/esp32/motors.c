@@ -2,6 +2,7 @@
 #include "driver/gpio.h"
 #include "driver/ledc.h"
 #include "esp32.h"
+#include "esp_attr.h"
 #include "pins.h"
 #include "port.h"
 
@@ -41,7 +42,9 @@ static void set_duty(unsigned axis, uint32_t duty) {
   (void)ledc_update_duty(LEDC_LOW_SPEED_MODE, (ledc_channel_t)axis);
 }
 
-void motors_off(void) { (void)gpio_set_level((gpio_num_t)PINS.enable, 0); }
+/* Also from a panic, with the cache of flash off: code and data are in RAM, those of gpio_set_level by
+ * CONFIG_GPIO_CTRL_FUNC_IN_IRAM. */
+void IRAM_ATTR motors_off(void) { (void)gpio_set_level((gpio_num_t)PINS.enable, 0); }
 
 void port_enable(bool on) {
   if (!on) {

@@ -2,6 +2,7 @@
 #ifndef PINS_H
 #define PINS_H
 
+#include "esp_attr.h"
 #include "port.h"
 #include "sdkconfig.h"
 
@@ -15,19 +16,19 @@ typedef struct {
 } esp32_pins;
 
 #if CONFIG_IDF_TARGET_ESP32
-static const esp32_pins PINS = {.serial_send = 1,
-                                .serial_receive = 3,
-                                .enable = 23,
-                                .pwm = {18, 19},
-                                .direction = {21, 22},
-                                .encoder = {{32, 33}, {25, 26}}};
+static const DRAM_ATTR esp32_pins PINS = {.serial_send = 1,
+                                          .serial_receive = 3,
+                                          .enable = 23,
+                                          .pwm = {18, 19},
+                                          .direction = {21, 22},
+                                          .encoder = {{32, 33}, {25, 26}}};
 #elif CONFIG_IDF_TARGET_ESP32C3
-static const esp32_pins PINS = {.serial_send = 21,
-                                .serial_receive = 20,
-                                .enable = 10,
-                                .pwm = {4, 5},
-                                .direction = {6, 8},
-                                .encoder = {{0, 1}, {3, 7}}};
+static const DRAM_ATTR esp32_pins PINS = {.serial_send = 21,
+                                          .serial_receive = 20,
+                                          .enable = 10,
+                                          .pwm = {4, 5},
+                                          .direction = {6, 8},
+                                          .encoder = {{0, 1}, {3, 7}}};
 #else
 #error "no pins for this chip"
 #endif

@@ -1,5 +1,6 @@
 /* Start, time, watchdog and restart, on ESP-IDF 5.1 or newer. */
 #include "esp32.h"
+#include "esp_attr.h"
 #include "esp_mac.h"
 #include "esp_system.h"
 #include "esp_task_wdt.h"
@@ -60,7 +61,7 @@ void port_watchdog_feed(void) { (void)esp_task_wdt_reset(); }
 void __real_esp_panic_handler(void *info);
 void __wrap_esp_panic_handler(void *info);
 
-void __wrap_esp_panic_handler(void *info) {
+void IRAM_ATTR __wrap_esp_panic_handler(void *info) {
   motors_off();
   __real_esp_panic_handler(info);
 }

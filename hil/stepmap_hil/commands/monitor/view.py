@@ -156,6 +156,7 @@ class Monitor:
             wrong = ("damaged", "noise", "bare", "forged", "replayed", "unsaved", "unsent", "overruns")
             bad = [f"{s.fields[name]} {name}" for name in wrong if s.fields[name]]
             yield "received there", ", ".join([f"{s.received} messages", *(bad or ["nothing lost"])])
+            yield "flash", f"journals erased {s.erases} times"
 
 
 def _state(heartbeat: Message) -> str:
