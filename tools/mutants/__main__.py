@@ -2,8 +2,8 @@
 
     python -m tools.mutants [--sample N] [--seed S] [--suite NAME]... [--report]
 
-Every outcome is a line of build/mutants/table.jsonl: a run that is ended goes on there, and a mutant is tried again
-only where its line, its file's tests or what surrounds it changed. --report tries nothing and writes what is there.
+Every outcome is a line of build/mutants/table.jsonl: a run that is ended goes on there. A mutant is tried again where
+its line changed, and one that survived also where its tests changed. --report tries nothing and writes what is there.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def tried(suite: Suite, sample: int, seed: int) -> None:
     mutants = every(suite)
     table.count(suite.name, len(mutants))
     chosen = table.sample(mutants, sample, seed)
-    known = table.outcomes()
+    known = table.tried(suite)
     left = [mutant for mutant in chosen if table.key(mutant) not in known]
     print(
         f"{suite.name}: {len(mutants)} mutants on reached lines, {len(chosen)} in the sample, {len(left)} left",
         flush=True,
     )
     for mutant, trial in server.trials(suite, left):
-        table.add(suite.name, mutant, trial)
+        table.add(suite, mutant, trial)
         print(f"  {trial.outcome:9s} {trial.cpu:6.1f} s  {mutant}", flush=True)
 
 

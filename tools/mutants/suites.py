@@ -40,13 +40,13 @@ def _python(name: str, share: int, files: tuple[str, ...], *tests: str) -> Suite
 HOST, LOWER = "host/stepmap", "codegen/stepmap_codegen/lower"
 
 SUITES = (
-    _core("supervisor", 100, "firmware/test_supervisor"),
-    _core("motor", 60, "firmware/test_motor"),
+    _core("supervisor", 100, "firmware/test_small_numbers", "firmware/test_supervisor"),
+    _core("motor", 60, "firmware/test_small_numbers", "firmware/test_motor"),
     _core("sha256", 25, "firmware/test_sha256"),
     _core("schedule", 45, "unit/test_schedule"),
     _core("fixed", 12, "sil/test_fixed_point", "sil/test_primitives", files=("sm_fixed.c", "sm_fixed.h")),
     _core("link", 45, "firmware/test_link", "firmware/test_security"),
-    _core("store", 60, "firmware/test_upload", files=("sm_store.c", "sm_upload.c")),
+    _core("store", 60, "firmware/test_worn_flash", "firmware/test_upload", files=("sm_store.c", "sm_upload.c")),
     _core(
         "loop",
         25,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from tools.mutants import tree
 from tools.mutants.mutant import Mutant
 from tools.mutants.server import Trial
+from tools.mutants.suites import Suite
 
 TABLE = tree.PLACE / "table.jsonl"
 COUNTS = tree.PLACE / "counts.json"
@@ -20,6 +22,20 @@ def key(mutant: Mutant) -> str:
     return mutant.key((tree.TREE / mutant.file).read_text())
 
 
+def of_tests(suite: Suite) -> str:
+    """What tells the tests of a suite from those of another day."""
+    whole = hashlib.sha256()
+    for test in suite.tests:
+        whole.update((tree.TREE / test.split("::")[0]).read_bytes())
+    return whole.hexdigest()[:12]
+
+
+def tried(suite: Suite) -> set[str]:
+    """Keys of mutants that need not be tried again: noticed, refused, or survivors of the very tests of now."""
+    now = of_tests(suite)
+    return {key for key, row in outcomes().items() if row["outcome"] != "survived" or row.get("tests") == now}
+
+
 def outcomes() -> dict[str, dict[str, Any]]:
     """By key, the last outcome of each."""
     if not TABLE.exists():
@@ -28,12 +44,11 @@ def outcomes() -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in rows}
 
 
-def add(suite: str, mutant: Mutant, trial: Trial) -> None:
+def add(suite: Suite, mutant: Mutant, trial: Trial) -> None:
     """Writes one outcome."""
-    row = {
-        "key": key(mutant), "suite": suite, "file": mutant.file, "line": mutant.line, "kind": mutant.kind,
-        "told": str(mutant), "outcome": trial.outcome, "cpu": trial.cpu,
-    }  # fmt: skip
+    told = {"told": str(mutant), "outcome": trial.outcome, "cpu": trial.cpu}
+    place = {"file": mutant.file, "line": mutant.line, "kind": mutant.kind}
+    row = {"key": key(mutant), "suite": suite.name, "tests": of_tests(suite), **place, **told}
     with TABLE.open("a") as file:
         file.write(json.dumps(row) + "\n")
 
