@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-import bench-mechanisms bench-planner bench-readme bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
+.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-import bench-mechanisms bench-planner bench-readme bench-ros bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench-gaits: setup ## gaits of the planar biped: effort, work, designs of the sh
 
 bench-identify: setup ## derivatives by parameters, fits, sigmas of many draws, what runs of the firmware teach; fill docs/identify.md
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/bench/identify.py --docs
+
+bench-ros: setup ## what a bridge to ROS 2 and a bag cost; fills docs/ros.md
+	$(BIN)/python -m tests.bench.ros --docs
 
 bench-viewers: setup ## what rerun reads of a recording; installs it into build/viewers, 0.8 GB
 	test -x build/viewers/bin/rerun || { python3 -m venv build/viewers && build/viewers/bin/pip install --quiet "rerun-sdk>=0.41"; }

@@ -44,8 +44,9 @@ CHAIN = (
     ("bench", "jobs/suspended_mass.toml", "--seconds", "2", "--sensor", "gaussian"),
     ("bench", "jobs/suspended_mass.toml", "--seconds", "2", "--sensor", "gaussian", "--board", "stm32f405"),
     ("bench", "jobs/mechanisms/furuta.toml", "--seconds", "1"),
-    ("bench", "jobs/imported/arm.toml", "--seconds", "1"),
+    ("bench", "jobs/imported/arm.toml", "--seconds", "1", "--ros"),
     ("report", "latest", "--out", "report"),
+    ("report", "latest", "--rosbag", "bag"),
     ("replay", "latest"),
     ("animate", "latest"),
     ("figure", "fig2"),
@@ -161,7 +162,7 @@ def main() -> None:
         if not list((home / "build" / "demo").glob("*.html")):
             sys.exit(f"stepmap demo left no report in {home}")
         require_unchanged(environment, before)
-        before = install(environment, f"{wheel}[urdf]", place)
+        before = install(environment, f"{wheel}[ros,urdf]", place)
         walk(environment, home, CHAIN)
         require_unchanged(environment, before)
         print("the environment is as it was installed, to the byte")

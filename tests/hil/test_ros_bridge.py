@@ -187,7 +187,11 @@ def test_without_a_router_it_listens_for_others() -> None:
     """Any session may connect to it; it listens on this computer only."""
     with RemoteBridge(asked()) as bridge:
         config = zenoh.Config()
-        for name, value in {"mode": "client", "connect/endpoints": [bridge.endpoint]}.items():
+        for name, value in {
+            "mode": "client",
+            "connect/endpoints": [bridge.endpoint],
+            "scouting/multicast/enabled": False,
+        }.items():
             config.insert_json5(name, json.dumps(value))
         with zenoh.open(config) as session:
             heard = session.declare_subscriber("0/rosout/**")
