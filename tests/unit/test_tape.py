@@ -69,7 +69,7 @@ def evaluate(function: ca.Function, arguments: list[np.ndarray], folder: Path, f
     """The function's dense row-major outputs from its C code, compiled without any liberty in floating point."""
     code = emit(record(function), "t_")
     run = f"void run{SIGNATURE} {{ t_{function.name()}(in, out, w); }}"
-    text = ['#include "trig.h"', *code.chunks, code.head, run]
+    text = ["#define SM_FUNCTIONS", '#include "trig.h"', *code.chunks, code.head, run]
     (folder / "f.c").write_text("\n".join(text))
     options = ["-O1", "-ffp-contract=off", "-shared", "-fPIC", "-I", str(compiler.RUNTIME)]
     command = [*compiler.find(), *options, "-o", "f.so", "f.c", "-lm"]

@@ -54,6 +54,18 @@ FORMS = {  # where C for a vector of numbers is not what it is for one
         }.items()
     },
 }
+CALLED = {  # functions of runtime/functions.h
+    ca.OP_TAN,
+    ca.OP_EXP,
+    ca.OP_LOG,
+    ca.OP_ATAN,
+    ca.OP_ASIN,
+    ca.OP_ACOS,
+    ca.OP_SINH,
+    ca.OP_COSH,
+    ca.OP_TANH,
+    ca.OP_ATAN2,
+}
 SIGNATURE = "(const real *const *in, real *const *out, real *w)"
 
 
@@ -64,6 +76,11 @@ class Emitted:
     chunks: tuple[str, ...]
     head: str
     scratch: int
+
+
+def calls(tape: Tape) -> bool:
+    """Whether it needs runtime/functions.h."""
+    return any(operation.code in CALLED for operation in tape.operations)
 
 
 def emit(tape: Tape, prefix: str) -> Emitted:

@@ -14,7 +14,7 @@ from typing import Protocol
 import casadi as ca
 
 from stepmap.graph import cache, compiler
-from stepmap.graph.emit import emit
+from stepmap.graph.emit import calls, emit
 from stepmap.graph.function import GraphFunction
 from stepmap.graph.tape import record
 
@@ -113,13 +113,15 @@ def write_sources(recipe: Recipe, order: Order) -> dict[str, str]:
     first = {function.name for function in recipe.functions.of(Order.FIRST)}
     own: tuple[list[str], list[str]] = ([], [])  # of first derivatives, whose files are those of every order, and more
     heads: list[str] = []
-    scratch = 0
+    scratch, functions = 0, False
     for function in recipe.functions.of(order):
-        code = emit(record(function.sparse), "sm_")
+        tape = record(function.sparse)
+        functions |= calls(tape)
+        code = emit(tape, "sm_")
         own[function.name not in first].extend(code.chunks)
         heads.append(code.head)
         scratch = max(scratch, code.scratch)
-    defines = {**recipe.defines, "SM_SCRATCH": scratch, **order.defines}
+    defines = {**recipe.defines, "SM_SCRATCH": scratch, **order.defines, **({"SM_FUNCTIONS": 1} if functions else {})}
     header = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     real = "#define SM_IN_LANES\n" * recipe.lanes + '#include "real.h"\n'
     files = {"model.h": "#ifndef SM_MODEL_H\n#define SM_MODEL_H\n" + real + header + "".join(heads) + "#endif\n"}

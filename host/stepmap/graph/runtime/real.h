@@ -2,7 +2,7 @@
  *
  * A lane of a vector has the bits that the double has: every operation here is one that IEEE 754 rounds correctly, or the
  * same sequence of such operations in both. Flags of the compiler keep it so: no fused multiply-add (-ffp-contract=off),
- * no sums in another order. What is left to libm, such as exp, is called once per lane. */
+ * no sums in another order. Powers are left to libm, which is called once per lane. */
 #ifndef SM_REAL_H
 #define SM_REAL_H
 
@@ -71,14 +71,6 @@ SM_INLINE real sm_not(real x) { return sm_truth(x == 0.0); }
 SM_INLINE real sm_less(real a, real b) { return sm_truth(a < b); }
 SM_INLINE real sm_at_most(real a, real b) { return sm_truth(a <= b); }
 SM_INLINE real sm_if(real flag, real x) { return (real)((sm_flags)x & (flag != 0.0)); }
-#define SM_EACH(name)                                                                                                  \
-  SM_INLINE real sm_##name(real x) {                                                                                   \
-    real y = x;                                                                                                        \
-    for (int i = 0; i < SM_WIDTH; i++) {                                                                               \
-      y[i] = name(x[i]);                                                                                               \
-    }                                                                                                                  \
-    return y;                                                                                                          \
-  }
 #define SM_EACH_PAIR(name)                                                                                             \
   SM_INLINE real sm_##name(real a, real b) {                                                                           \
     real y = a;                                                                                                        \
@@ -98,22 +90,23 @@ SM_INLINE real sm_not(real x) { return x == 0.0 ? 1.0 : 0.0; }
 SM_INLINE real sm_less(real a, real b) { return a < b ? 1.0 : 0.0; }
 SM_INLINE real sm_at_most(real a, real b) { return a <= b ? 1.0 : 0.0; }
 SM_INLINE real sm_if(real flag, real x) { return flag != 0.0 ? x : 0.0; }
-#define SM_EACH(name)                                                                                                  \
-  SM_INLINE real sm_##name(real x) { return name(x); }
 #define SM_EACH_PAIR(name)                                                                                             \
   SM_INLINE real sm_##name(real a, real b) { return name(a, b); }
 #endif
 
-SM_EACH(exp)
-SM_EACH(log)
-SM_EACH(atan)
-SM_EACH(asin)
-SM_EACH(acos)
-SM_EACH(sinh)
-SM_EACH(cosh)
-SM_EACH(tanh)
+/* Within 1 ulp, each lane by itself (functions.h) */
+#define SM_OWN(name) __attribute__((visibility("hidden"))) real sm_##name(real x)
+SM_OWN(tan);
+SM_OWN(exp);
+SM_OWN(log);
+SM_OWN(atan);
+SM_OWN(asin);
+SM_OWN(acos);
+SM_OWN(sinh);
+SM_OWN(cosh);
+SM_OWN(tanh);
+__attribute__((visibility("hidden"))) real sm_atan2(real y, real x);
 SM_EACH_PAIR(pow)
-SM_EACH_PAIR(atan2)
 
 /* Single sines, of what only the function itself makes. */
 SM_INLINE real sm_sin(real x) {
@@ -125,11 +118,6 @@ SM_INLINE real sm_cos(real x) {
   real s, c;
   sm_sincos_all(&x, &s, &c, 1);
   return c;
-}
-SM_INLINE real sm_tan(real x) {
-  real s, c;
-  sm_sincos_all(&x, &s, &c, 1);
-  return s / c;
 }
 
 #endif

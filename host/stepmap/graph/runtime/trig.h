@@ -105,7 +105,8 @@ static __attribute__((noinline, cold)) void sm_reduce_others(const sm_wide *x, c
   }
 }
 
-SM_INLINE void sm_sincos(sm_wide x, sm_wide *sine, sm_wide *cosine) {
+/* r + y = x - k pi/2 */
+SM_INLINE void sm_reduce(sm_wide x, sm_wide *rest, sm_wide *small, sm_flags *turns) {
   static const double ROUND = 0x1.8p52; /* adding it rounds to whole numbers, which stand in the last bits */
   const sm_wide shifted = x * 0x1.45f306dc9c883p-1 + ROUND;
   sm_flags k = (sm_flags)shifted;
@@ -114,21 +115,39 @@ SM_INLINE void sm_sincos(sm_wide x, sm_wide *sine, sm_wide *cosine) {
   const sm_wide a = x - n * 0x1.921fb544p+0, b = n * 0x1.0b4611a6p-34;
   const sm_wide d = a - b, of_d = d - a, d_rest = (a - (d - of_d)) - (b + of_d);
   const sm_wide f = n * 0x1.3198a2ep-69, g = d - f, of_g = g - d, g_rest = (d - (g - of_g)) - (f + of_g);
-  const sm_wide rest = (d_rest + g_rest) - n * 0x1.b839a252049c1p-104;
-  sm_wide r = g + rest;
-  sm_wide y = (g - r) + rest;
+  const sm_wide both = (d_rest + g_rest) - n * 0x1.b839a252049c1p-104;
+  sm_wide r = g + both;
+  sm_wide y = (g - r) + both;
   const sm_flags far = ~(sm_wide_abs(x) <= SM_NEAR);
   if (__builtin_expect(sm_any(far), 0)) {
     sm_reduce_others(&x, &far, &r, &y, &k);
   }
+  *rest = r;
+  *small = y;
+  *turns = k;
+}
+
+/* Sine and cosine of r + y, each in two parts. */
+SM_INLINE void sm_sides(sm_wide r, sm_wide y, sm_wide *s, sm_wide *s_rest, sm_wide *c, sm_wide *c_rest) {
   const sm_wide z = r * r, v = z * r, half = 0.5 * z, zz = z * z;
   const sm_wide s_low = 0x1.111111110f879p-7 + z * -0x1.a01a019c115dep-13;
   const sm_wide s_high = 0x1.71de357781442p-19 + z * (-0x1.ae5e660f6eca7p-26 + z * 0x1.5d92f4180fd45p-33);
-  const sm_wide s = r + (v * (-0x1.5555555555549p-3 + z * (s_low + zz * s_high)) + y * (1.0 - half));
+  *s = r;
+  *s_rest = v * (-0x1.5555555555549p-3 + z * (s_low + zz * s_high)) + y * (1.0 - half);
   const sm_wide c_low = 0x1.555555555554cp-5 + z * (-0x1.6c16c16c1517cp-10 + z * 0x1.a01a019cb18e0p-16);
   const sm_wide c_high = -0x1.27e4f809cca01p-22 + z * (0x1.1ee9ebcfb2d70p-29 + z * -0x1.8fae8ec55e66ep-37);
   const sm_wide w = 1.0 - half;
-  const sm_wide c = w + (((1.0 - w) - half) + (zz * (c_low + zz * z * c_high) - r * y));
+  *c = w;
+  *c_rest = ((1.0 - w) - half) + (zz * (c_low + zz * z * c_high) - r * y);
+}
+
+SM_INLINE void sm_sincos(sm_wide x, sm_wide *sine, sm_wide *cosine) {
+  sm_wide r, y, s, s_rest, c, c_rest;
+  sm_flags k;
+  sm_reduce(x, &r, &y, &k);
+  sm_sides(r, y, &s, &s_rest, &c, &c_rest);
+  s += s_rest;
+  c += c_rest;
   /* quadrants: odd ones exchange the two, signs follow */
   const sm_flags odd = -(k & 1), minus_s = (k & 2) << 62, minus_c = ((k + 1) & 2) << 62;
   *sine = (sm_wide)((sm_flags)sm_where(odd, c, s) ^ minus_s);
@@ -173,5 +192,9 @@ void sm_sincos_all(const real *x, real *s, real *c, int n) {
   }
 #endif
 }
+
+#ifdef SM_FUNCTIONS /* generated code has others, too */
+#include "functions.h"
+#endif
 
 #endif
