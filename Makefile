@@ -118,7 +118,10 @@ $(SITE_STAMP): requirements-docs.lock $(STAMP)
 	  echo "import site; site.addsitedir('$$here')" >"$$there/development.pth"
 	@touch $@
 
-.PHONY: site
+.PHONY: site tutorials
+tutorials: setup ## go through the tutorials of the dancer and of the biped, which take longer than a test may
+	$(BIN)/python -m pytest tests/bench/tutorials.py
+
 site: $(SITE_STAMP) ## build the documentation's pages into build/site/html, run its notebooks, check links, look at it in a headless Chromium
 	$(SITE)/bin/python -m tools.site
 	$(SITE)/bin/python -m tools.site.look
