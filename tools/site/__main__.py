@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 
-from tools.site import HTML, ROOT, links, reference, staging
+from tools.site import HTML, ROOT, controller, links, notebooks, reference, staging
 
 
 def main() -> int:
     print("pages are generated and staged", flush=True)
     staging.stage(reference.pages())
+    controller.stage()
+    print("notebooks run", flush=True)
+    for name, text in notebooks.pages().items():
+        staging.write(name, text)
     command = [
         sys.executable,
         "-m",

@@ -19,6 +19,8 @@ from tools.site import BUILT, HTML
 
 PICTURED = ("index", "tutorial", "reference/python", "gallery", "in-the-browser")
 WIDTHS = (1440, 412)
+CONTROLLER = "in-the-browser.html"
+SETTLING = 90  # ticks, 3 s
 SEARCHED = ("innovation gate", "estimation.html")  # words, and a page that has to be among what is found
 READY = "document.readyState === 'complete' && location.pathname === {!r}"
 TOO_WIDE = """[...document.querySelectorAll('.md-content *')].filter(e => {
@@ -81,6 +83,29 @@ def search(browser: Browser, address: str) -> list[str]:
     return complaints(browser, "search")
 
 
+def controller(browser: Browser, address: str) -> list[str]:
+    """The page with a controller: the load follows its plan, is pushed off it, and comes back; nothing overflows."""
+    if not (HTML / CONTROLLER).exists():
+        return []
+    show(browser, address, CONTROLLER)
+    browser.wait("window.controllerPage?.state.ticks >= 60", 300)
+    wrong = complaints(browser, CONTROLLER)
+    worst = browser.value("controllerPage.state.worst")
+    browser.value("controllerPage.state.worst = 0")
+    browser.click("Push the load")
+    pushed = browser.wait("controllerPage.state.worst > 0.02 && controllerPage.state.worst", 300)
+    begin = browser.value("controllerPage.state.ticks")
+    browser.wait(f"controllerPage.state.ticks >= {begin} + {SETTLING}", 600)
+    browser.value("controllerPage.state.worst = 0")
+    browser.wait(f"controllerPage.state.ticks >= {begin} + {2 * SETTLING}", 600)
+    after = browser.value("controllerPage.state.worst")
+    overflows = browser.value("controllerPage.c.overflows()")
+    print(f"{CONTROLLER}: {1e3 * worst:.1f} mm off at most, {1e3 * pushed:.0f} mm when pushed, then {1e3 * after:.1f}")
+    if max(worst, after) > 0.02 or overflows:
+        wrong.append(f"{CONTROLLER}: {worst:.3f} m off its plan, {after:.3f} after a push, {overflows} overflows")
+    return wrong
+
+
 def main() -> int:
     names = [path.relative_to(HTML).as_posix() for path in sorted(HTML.rglob("*.html")) if path.name != "404.html"]
     wrong = []
@@ -90,6 +115,7 @@ def main() -> int:
             wrong += complaints(browser, name)
         browser.resize(1440, 900)
         wrong += search(browser, address)
+        wrong += controller(browser, address)
         pictures(browser, address)
     for line in wrong:
         print(line, file=sys.stderr)

@@ -16,7 +16,7 @@ from tools.site import ROOT, STAGED
 TOP = {  # of the top folder, by their names here; the home page stands in for the README
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security.md",
+    "SECURITY.md": "report-security.md",
     "CHANGELOG.md": "changelog.md",
 }
 PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
@@ -46,6 +46,8 @@ def stage(made: dict[str, str]) -> None:
 
 def write(name: str, text: str) -> None:
     path = STAGED / name
+    if path.exists():
+        raise FileExistsError(f"two pages are called {name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
