@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-import bench-mechanisms bench-planner bench-readme bench-ros bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
+.PHONY: prove coverage help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-import bench-mechanisms bench-planner bench-readme bench-ros bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,6 +149,12 @@ soak: setup ## an hour of the bench in lock-step with random faults
 pictures: setup ## draw docs/images: architecture, a tick, and the live page of an emulated F405 in a headless Chromium
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m tools.pictures.live
+
+coverage: setup ## branches and decisions of firmware/core that tests take; writes build/bench/coverage.json
+	tools/coverage.sh
+
+prove: setup ## prove that no tick of any committed job overflows, divides by zero or leaves its memory; fill docs/soundness.md
+	tools/prove.sh --docs
 
 lock: ## pin the newest packages pyproject.toml allows in requirements.lock
 	@PYTHON='$(PYTHON)' tools/lock.sh

@@ -14,6 +14,7 @@ codegen.json is a list of rows
     instructions       the most of 200 ticks of a closed loop in which all gates hold; median_instructions besides
     text_bytes         code and constants with what it needs of libraries, such as software floats
     stack_bytes        the most that a call needs, libraries included
+    instructions_at_most   the longest path through the code, whatever the data are, where there is one
 
 Every program is first held to the same numbers as the program in float64: estimates, commands, covariances.
 """
@@ -37,12 +38,13 @@ from rich.table import Table
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # a script finds only what is beside it
 
+from stepmap.errors import ToolchainError  # noqa: E402
 from stepmap.files import write_whole  # noqa: E402
 from stepmap.plots.style import render  # noqa: E402
 from stepmap.steps.protocol import Trajectory  # noqa: E402
 from stepmap_codegen import Form, Plant, Scalar  # noqa: E402
 from stepmap_codegen.precision import word_study  # noqa: E402
-from stepmap_codegen.toolchain import TARGETS, Target, build, run  # noqa: E402
+from stepmap_codegen.toolchain import TARGETS, Built, Target, build, run  # noqa: E402
 from tests.bench.peers import kits  # noqa: E402
 from tests.bench.peers.kits import CORE, PEERS, Kit  # noqa: E402
 from tests.sil.controllers import holding, suspended_mass  # noqa: E402
@@ -52,6 +54,7 @@ OUTPUT = ROOT / "build" / "bench"
 CHIPS = [target for target in TARGETS.values() if target.memory]
 OPTIONS = ("-O2", "-Os")
 # CasADi calls double functions (sin, fmax) whatever casadi_real is. This is what one can do about it.
+CALL = 4  # instructions of the driver around a call of a tick's function
 FLOAT_CALLS = "-O2 -include float_calls.h"
 ABOUT = "suspended mass, figure of eight, 30 Hz, 10 s in closed loop, {runs} noisy runs; largest of all coordinates"
 Row = dict[str, str | int]
@@ -142,6 +145,7 @@ class Workshop:
             "median_instructions": int(np.median(table["count"])),
             "text_bytes": built.text_bytes - self.empty(kit, target, options),
             "stack_bytes": max(built.worst_stack(name) for name in kit.entries),
+            "instructions_at_most": at_most(built, kit),
         }
 
     def empty(self, kit: Kit, target: Target, options: str) -> int:
@@ -152,6 +156,14 @@ class Workshop:
             made = build(target, [kit.empty, kit.driver], [kit.folder, CORE, PEERS], out, options.split(), kit.defines)
             self.nothing[key] = made.text_bytes
         return self.nothing[key]
+
+
+def at_most(built: Built, kit: Kit) -> int | None:
+    """Instructions of a tick whatever the data are; None where there is no bound: loops of peers, floats, on Xtensa."""
+    try:
+        return sum(built.most_instructions(name) + CALL for name in kit.entries)
+    except ToolchainError:
+        return None
 
 
 def study(plant: Plant, trajectory: Trajectory) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepmap_codegen.toolchain import elf, tools
+from stepmap_codegen.toolchain.paths import Paths
 from stepmap_codegen.toolchain.stack import Frame, compiled, disassembled, worst
 from stepmap_codegen.toolchain.targets import Target
 
@@ -45,6 +46,13 @@ class Built:
         """
         names = [name for name in self.frames if name == function or name.endswith(f":{function}")]
         return max(worst(self.frames, name) for name in names or [function])
+
+    def most_instructions(self, function: str) -> int:
+        """Instructions that a call of ``function`` takes at most, with what it calls, whatever the data are.
+
+        Raises where there is no bound: loops, recursion, jumps through registers; on Xtensa, whose listing loses step.
+        """
+        return Paths(elf.listing(self.target, self.elf)).most(function)
 
 
 def build(

@@ -64,6 +64,8 @@ def _sizes(firmware: Firmware) -> Iterator[tuple[str, str]]:
         yield {"flash": "flash", "ram": "RAM"}[name], f"{used} bytes{share}"
     if summary["stack_bytes"] is not None:
         yield "stack", f"{summary['stack_bytes']} bytes at most"
+    if summary.get("tick_instructions") is not None:
+        yield "tick", f"{summary['tick_instructions']} instructions at most for filter, feedback and prediction"
 
 
 @contextmanager

@@ -1,0 +1,58 @@
+"""The proofs are proofs: controllers have no alarm, primitives are equal, and faults that are put in are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.proof import equal, faults, tick
+from tests.proof.eva import CORE, MODELS, ROOT, installed
+from tests.proof.symbolic import parse
+
+GENERATED = ROOT / "firmware" / "generated"
+eva = pytest.mark.skipif(not installed(), reason="Frama-C is not installed; `make prove` installs it (0.9 GB)")
+FEW = {"sm_mul": ((1, 32), (22, 28), (31, 32)), "sm_mul_cut": ((7, 30),), "sm_mul_wide": ((20,), (32,), (50,))}
+WRONG = {  # a change of sm_fixed.h, and the primitive that is no longer what it was
+    "sm_high": ("high + (int32_t)(low >> 31)", "high + (int32_t)(low >> 30)"),
+    "sm_right": ("(v >> right) + ((v >> (right - 1U)) & 1)", "(v + (1 << (right - 1U))) >> right"),
+    "sm_mul": ("32U - right, overflowed);\n  return upper", "31U - right, overflowed);\n  return upper"),
+    "sm_sub": ("sm_saturated(~b, overflowed)", "sm_saturated(b, overflowed)"),
+}
+
+
+@eva
+@pytest.mark.parametrize("name", ["suspended_mass", "cart_pendulum"])
+def test_a_tick_from_any_fields_has_no_alarm_and_all_of_it_was_reached(name: str, tmp_path: Path) -> None:
+    verdict = tick.prove(GENERATED / name, tmp_path)
+    assert verdict.alarms == ()
+    assert verdict.reached == verdict.statements > 500
+
+
+@eva
+@pytest.mark.parametrize("name", ["a sum without a check", "a division by a field"])
+def test_a_fault_in_a_controller_is_found(name: str, tmp_path: Path) -> None:
+    assert faults.found(name, GENERATED / "suspended_mass", tmp_path)
+
+
+def some(name: str) -> equal.Primitive:
+    one = next(one for one in equal.PRIMITIVES if one.name == name)
+    return replace(one, constants=FEW.get(name, one.constants[:: max(1, len(one.constants) // 3)]))
+
+
+def test_primitives_that_the_analyser_reads_equal_those_of_the_firmware() -> None:
+    real, model = parse(CORE / "sm_fixed.h"), parse(MODELS / "sm_fixed.h", [MODELS])
+    assert [said for one in equal.PRIMITIVES for said in equal.wrong(some(one.name), real, model)] == []
+    assert [said for one in equal.DEFINED for said in equal.wrong(one, real, None)] == []
+    assert equal.counted_zeros()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_primitive_that_is_changed_is_found(name: str, tmp_path: Path) -> None:
+    text = (CORE / "sm_fixed.h").read_text()
+    assert text.count(WRONG[name][0]) == 1
+    changed = tmp_path / "sm_fixed.h"
+    changed.write_text(text.replace(*WRONG[name]))
+    real, model = parse(changed), parse(MODELS / "sm_fixed.h", [MODELS])
+    assert list(equal.wrong(some(name), real, model))
