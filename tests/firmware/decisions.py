@@ -4,8 +4,8 @@
 
 A **branch** is one outcome of one condition. A condition of a decision made of several has **MC/DC** where two runs
 were seen that differ in it alone, as far as the decision looks at them, and in its outcome (modified condition and
-decision coverage; DO-178C). Files are compiled many times with different settings of jobs. A branch is taken where it is in any
-of these; a condition has MC/DC where one of them alone shows it.
+decision coverage; DO-178C). Files are compiled many times with different settings of jobs. A branch is taken where it
+is in any; a condition has MC/DC where one of them alone shows it.
 """
 
 from __future__ import annotations
