@@ -142,7 +142,8 @@ mutants: setup ## put SAMPLE=420 faults into firmware/core, hybrid, group and ga
 fingerprints: setup ## compare the bits of all examples with tests/data/fingerprints.json
 	$(BIN)/python -m tests.fingerprints
 
-soak: setup ## an hour of the bench in lock-step with random faults
+soak: setup ## HOURS=1 of simulated ticks of the firmware with random faults, wraps included, then an hour of the bench in lock-step
+	$(BIN)/python -m tests.firmware.soak $(or $(HOURS),1)
 	$(BIN)/python -m tests.hil.soak
 
 .PHONY: pictures

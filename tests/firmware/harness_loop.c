@@ -60,6 +60,7 @@ void board_slow_filter(uint32_t us);
 void board_jam(size_t room);
 void board_fail_flash(uint32_t nth);
 void board_wear_logs(void);
+void board_age(uint32_t ms);
 void board_set(uint32_t variance, int32_t value);
 void board_overrun(uint32_t count);
 
@@ -261,6 +262,7 @@ void board_slow(uint32_t look_us, uint32_t obey_us) {
 void board_slow_filter(uint32_t us) { filter_us = us; }
 void board_jam(size_t room) { line_room = room; }
 void board_fail_flash(uint32_t nth) { flash_fail(nth); }
+void board_age(uint32_t ms) { loop.report.uptime_ms = ms; }
 
 /* The last cell of each log does not become 1 again. */
 void board_wear_logs(void) {

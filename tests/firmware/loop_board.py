@@ -99,8 +99,10 @@ def library(name: str) -> ctypes.CDLL:
     code = generated(name)
     sources = [HERE / "harness_loop.c", HERE / "flash.c", *sorted(CORE.glob("*.c")), *sorted(code.glob("*.c"))]
     include = [f"-I{CORE}", f"-I{code}", f"-I{HERE}", "-isystem", str(headers())]
+    march = os.environ.get("STEPMAP_MARCH")
     command = [
         "gcc",
+        *([f"-march={march}"] if march else []),
         "-std=c11",
         *WARNINGS,
         *kind,
@@ -120,7 +122,7 @@ def library(name: str) -> ctypes.CDLL:
     loaded.board_jam.argtypes = [ctypes.c_size_t]
     loaded.board_set.argtypes = [ctypes.c_uint32, ctypes.c_int32]
     loaded.board_slow.argtypes = [ctypes.c_uint32, ctypes.c_uint32]
-    for function in ("board_pass", "board_slow_filter", "board_fail_flash", "board_overrun"):
+    for function in ("board_pass", "board_slow_filter", "board_fail_flash", "board_overrun", "board_age"):
         getattr(loaded, function).argtypes = [ctypes.c_uint32]
     loaded.board_clock.restype = ctypes.c_uint32
     loaded.board_encoder.argtypes = [ctypes.c_uint, ctypes.c_int32]

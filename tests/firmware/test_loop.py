@@ -123,6 +123,15 @@ def test_memory_that_can_never_be_erased_is_tried_less_and_less_often(board: Loo
     assert board.heard("PING")
 
 
+def test_the_time_since_the_start_wraps(board: LoopBoard) -> None:
+    board.link.send("PING", sequence=1)
+    board.core.board_age(2**32 - 500)
+    board.run(1.0)
+    told = [beat.uptime_ms for beat in board.heard("HEARTBEAT")][-5:]
+    assert told[0] > 2**32 - 500
+    assert told[-1] < 1000
+
+
 def test_the_wear_of_the_journals_is_told(board: LoopBoard) -> None:
     for number in range(100):
         board.link.send("PING", sequence=number)

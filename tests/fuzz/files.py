@@ -30,7 +30,16 @@ ROOT = Path(__file__).parents[2]
 JSON = ROOT / "build" / "bench" / "fuzz_files.json"
 CPU = 30  # s of one input
 DATA = 4 << 30  # bytes
-WRITES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate", "os.chmod")
+WRITES = {
+    "os.mkdir": 2,
+    "os.rename": 2,
+    "os.remove": 1,
+    "os.rmdir": 1,
+    "os.symlink": 2,
+    "os.link": 2,
+    "os.truncate": 9,
+    "os.chmod": 2,
+}  # events, and which of their arguments is the folder that a path is relative to
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,9 @@ def watch(allowed: Path, found: list[str]) -> None:
         else:
             return
         if isinstance(path, str | bytes | os.PathLike):
-            place = os.path.realpath(os.fsdecode(path))
+            folder = arguments[WRITES[event]] if event in WRITES and len(arguments) > WRITES[event] else -1
+            base = os.readlink(f"/proc/self/fd/{folder}") if isinstance(folder, int) and folder >= 0 else ""
+            place = os.path.realpath(os.path.join(base, os.fsdecode(path)))
             if not (place + os.sep).startswith(inside) and place != "/dev/null":
                 found.append(f"{event} {place}")
 
@@ -161,6 +172,12 @@ def attempt(kind: Kind, path: Path, outside: list[str]) -> str:
     return told if not outside else f"wrote elsewhere: {outside[:3]}"
 
 
+def made(name: str, kind: Kind, nth: int, seeds: Sequence[bytes]) -> bytes:
+    """The n-th input of a kind."""
+    content = mutated(name, nth, seeds, kind.changes)
+    return content if kind.repair is None else kind.repair(random.Random(nth), content)
+
+
 def work(name: str, kind: Kind, numbers: range, out: Path, report: int) -> None:
     """Reads inputs and tells of each number what became of it; the process may be ended by one of them."""
     place = out / name
@@ -178,10 +195,7 @@ def work(name: str, kind: Kind, numbers: range, out: Path, report: int) -> None:
     watch(out, outside)
     path = place / kind.name
     for nth in numbers:
-        content = mutated(name, nth, seeds, kind.changes)
-        if kind.repair is not None:
-            content = kind.repair(random.Random(nth), content)
-        path.write_bytes(content)
+        path.write_bytes(made(name, kind, nth, seeds))
         os.write(report, (json.dumps([nth, "begun"]) + "\n").encode())
         told = attempt(kind, path, outside)
         os.write(report, (json.dumps([nth, told]) + "\n").encode())
@@ -224,6 +238,7 @@ def outcomes(name: str, kind: Kind, first: int, count: int, out: Path) -> Iterat
 def run(name: str, kind: Kind, count: int, out: Path) -> dict[str, Any]:
     """Goes on with a kind up to its count; findings stay beside it."""
     state = out / f"{name}.json"
+    seeds = [path.read_bytes() for path in kind.seeds]
     known = json.loads(state.read_text()) if state.exists() else {"done": 0, "read": 0, "refused": 0, "findings": []}
     for nth, told in outcomes(name, kind, known["done"], count, out):
         known["done"] = nth + 1
@@ -232,8 +247,7 @@ def run(name: str, kind: Kind, count: int, out: Path) -> dict[str, Any]:
         else:
             known["findings"].append([nth, told])
             print(f"{name} {nth}: {told}", flush=True)
-            with contextlib.suppress(FileNotFoundError):
-                (out / f"{name}-{nth}-{kind.name}").write_bytes((out / name / kind.name).read_bytes())
+            (out / f"{name}-{nth}-{kind.name}").write_bytes(made(name, kind, nth, seeds))
         if nth % 500 == 0 or told not in ("read", "refused"):
             state.write_text(json.dumps(known))
     known["memory_mb"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
@@ -251,7 +265,7 @@ def main(words: Sequence[str]) -> int:
     (out / "cache").mkdir(parents=True, exist_ok=True)
     (out / "cache").chmod(0o700)
     os.environ["STEPMAP_CACHE"] = str(out / "cache")
-    told: dict[str, Any] = json.loads(JSON.read_text()) if JSON.exists() else {}
+    told: dict[str, Any] = {}
     for name, kind in kinds().items():
         if given.kind and name not in given.kind:
             continue
@@ -266,7 +280,8 @@ def main(words: Sequence[str]) -> int:
         )
         if given.out == asked.get_default("out"):
             JSON.parent.mkdir(parents=True, exist_ok=True)
-            JSON.write_text(json.dumps(told, indent=1) + "\n")
+            known = json.loads(JSON.read_text()) if JSON.exists() else {}
+            JSON.write_text(json.dumps(known | told, indent=1) + "\n")
     return 1 if any(found["findings"] for found in told.values()) else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import mujoco
@@ -13,7 +14,7 @@ import stepmap as sm
 from stepmap import jobs
 from stepmap.descriptions import saved, urdf
 from stepmap.descriptions.assemble import assemble
-from stepmap.descriptions.mjcf import compiled
+from stepmap.descriptions.mjcf import compiled, rotation
 from stepmap.errors import JobError, ModelError
 from stepmap.jobs.system import LeftOutWarning, read_source, read_system
 from stepmap.toml.tables import parse_text, read
@@ -225,6 +226,10 @@ WRONG = [
         ROBOT.format(LINK.replace('ixx="1"', 'ixx="-1"'), JOINT.format("revolute", "")),
         r"link 'b' \(line 3\): mass 1 kg",
     ),
+    (
+        ROBOT.format(LINK.replace('ixy="0"', 'ixy="1e308"'), JOINT.format("revolute", "")),
+        r"link 'b': mass and moments of inertia are up to 1e\+30 kg",
+    ),
     (ROBOT.format(LINK, JOINT.format("revolute", "") * 2), r":4: joint 'j' is declared twice"),
     (
         ROBOT.format(LINK, JOINT.format("revolute", "").replace('"b"', '"c"')),
@@ -390,3 +395,9 @@ def test_models_of_recordings_are_checked() -> None:
     for content in (b"", b"[" * 100_000, b"[]", b'{"format": "stepmap model 1", "gravity": [NaN]}'):
         with pytest.raises(ModelError):
             saved.load(content, "x")
+
+
+@pytest.mark.parametrize("quaternion", [(0.0, 0.0, 0.0, 0.0), (math.inf, 0.0, 0.0, 1.0), (math.nan, 0.0, 0.0, 1.0)])
+def test_what_is_no_rotation_is_refused(quaternion: tuple[float, ...]) -> None:
+    with pytest.raises(ModelError, match="is no rotation"):
+        rotation(quaternion)

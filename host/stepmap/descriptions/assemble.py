@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stepmap.arrays import Array
-from stepmap.descriptions.model import Body, Inertia, Joint, Loop, Model, Point, located
+from stepmap.descriptions.model import LARGEST, Body, Inertia, Joint, Loop, Model, Point, located
 from stepmap.descriptions.motors import add_motor, add_tendon
 from stepmap.errors import ModelError
 from stepmap.mechanics import Builder, System
@@ -144,8 +144,12 @@ def _add_forces(made: Assembly, joint: Joint) -> None:
 
 def _add_mass(made: Assembly, body: Body, inertia: Inertia) -> None:
     frame, matrix = made.frames[body.name], np.array(inertia.matrix)
-    low, middle, high = np.linalg.eigvalsh(matrix)
     where = f"link {body.name!r}" + (f" ({body.where})" if body.where else "")
+    if max(abs(inertia.mass), np.abs(matrix).max()) > LARGEST:
+        raise ModelError(
+            f"{where}: mass and moments of inertia are up to {LARGEST:g} kg and kg m²", hint="Correct its <inertial>."
+        )
+    low, middle, high = np.linalg.eigvalsh(matrix)
     if inertia.mass < 0 or low < -1e-12 * max(1.0, abs(high)):
         raise ModelError(
             f"{where}: mass {inertia.mass:g} kg and principal moments {low:.4g}, {middle:.4g}, {high:.4g} kg m² belong "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -149,6 +150,11 @@ def rotation(quaternion: Any) -> Array:
     from scipy.spatial.transform import Rotation  # here, as it takes a while to load
 
     w, x, y, z = (float(e) for e in quaternion)
+    if not 0 < math.hypot(w, x, y, z) < math.inf:
+        raise ModelError(
+            f"the quaternion {w:g} {x:g} {y:g} {z:g}, as MuJoCo made it of the file, is no rotation",
+            hint="Look for numbers that are too large, or orientations of zeros.",
+        )
     return np.asarray(Rotation.from_quat([x, y, z, w]).as_matrix())
 
 

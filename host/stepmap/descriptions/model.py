@@ -10,6 +10,7 @@ Matrix: TypeAlias = tuple[Vector, Vector, Vector]
 
 ORIGIN: Vector = (0.0, 0.0, 0.0)
 UPRIGHT: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+LARGEST = 1e30  # kg, kg m²: the Earth has 6e24 kg; numbers beyond it overflow in products
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepmap.descriptions.model import (
+    LARGEST,
     Body,
     Follower,
     Inertia,
@@ -190,6 +191,11 @@ def _inertia(link: Any) -> Inertia | None:
         return None
     at = np.eye(4) if inertial.origin is None else inertial.origin
     own = np.zeros((3, 3)) if inertial.inertia is None else inertial.inertia
+    if max(abs(inertial.mass or 0.0), float(np.abs(own).max())) > LARGEST:
+        raise ModelError(
+            f"link {link.name!r}: mass and moments of inertia are up to {LARGEST:g} kg and kg m²",
+            hint="Correct its <inertial>.",
+        )
     turned = at[:3, :3] @ own @ at[:3, :3].T
     return Inertia(inertial.mass or 0.0, vector(at[:3, 3]), matrix((turned + turned.T) / 2))
 
