@@ -23,6 +23,8 @@ CONTROLLER = "in-the-browser.html"
 SETTLING = 90  # ticks, 3 s
 SEARCHED = ("innovation gate", "estimation.html")  # words, and a page that has to be among what is found
 READY = "document.readyState === 'complete' && location.pathname === {!r}"
+DRAWN = """[...document.images].every(i => i.complete || i.loading === 'lazy') &&
+  (!document.getElementById('controller') || window.controllerPage?.state.ticks > 40)"""
 TOO_WIDE = """[...document.querySelectorAll('.md-content *')].filter(e => {
   const r = e.getBoundingClientRect();
   if (r.right <= innerWidth + 1 || !r.width) return false;
@@ -116,25 +118,25 @@ def main() -> int:
         browser.resize(1440, 900)
         wrong += search(browser, address)
         wrong += controller(browser, address)
-        pictures(browser, address)
+        pictures(address)
     for line in wrong:
         print(line, file=sys.stderr)
     print(f"{len(names)} pages looked at, {len(wrong)} complaints; pictures in build/site/looks")
     return 1 if wrong else 0
 
 
-def pictures(browser: Browser, address: str) -> None:
+def pictures(address: str) -> None:
+    """A browser for each scheme: pages remember that of the first visit."""
     looks = BUILT / "looks"
     looks.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
-        browser.prefer(scheme)
-        browser.value("localStorage.clear()")  # the scheme of the first visit is kept there
-        for width in WIDTHS:
-            browser.resize(width, 1000)
-            for page in PICTURED:
-                if (HTML / f"{page}.html").exists():
+        with Browser(1440, 1000) as browser:
+            browser.prefer(scheme)
+            for width in WIDTHS:
+                browser.resize(width, 1000)
+                for page in PICTURED:
                     show(browser, address, f"{page}.html")
-                    browser.wait("[...document.images].every(i => i.complete || i.loading === 'lazy')", 60)
+                    browser.wait(DRAWN, 300)
                     name = page.replace("/", "-")
                     (looks / f"{name}-{scheme}-{width}.png").write_bytes(browser.screenshot())
 
