@@ -47,6 +47,11 @@ THUMB = """
  8000050:\tblx\tr3
  8000052:\tbx\tlr
 
+08000054 <far>:
+ 8000054:\tbl\t800005a <far+0x6>
+ 8000058:\tnop
+ 800005a:\tbx\tlr
+
 08000060 <again>:
  8000060:\tbl\t8000060 <again>
  8000064:\tbx\tlr
@@ -70,7 +75,9 @@ RISCV = """
 """
 
 
-@pytest.mark.parametrize(("name", "most"), [("both", 6), ("calls", 4 + 6), ("leaves", 2 + 10), ("early", 5)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("both", 6), ("calls", 4 + 6), ("leaves", 2 + 10), ("early", 5), ("far", 2)]
+)
 def test_the_longer_way_counts(name: str, most: int) -> None:
     assert Paths(THUMB).most(name) == most
 

@@ -93,7 +93,8 @@ class Paths:
         if jumps and called == path[-1] and to not in inside:  # objdump takes what lies between for instructions
             raise self._unknown(path, "jumps into what its listing takes for one instruction", "take another target")
         if line.mnemonic in CALL and found:
-            return _Node(goes_on, called)
+            # Thumb of a Cortex-M0+ jumps far within a function by bl; only a call goes to where one begins.
+            return _Node((to,)) if to in inside and to not in self.starts else _Node(goes_on, called)
         if jumps and found:
             rest = () if line.mnemonic in JUMP else goes_on
             return _Node((*rest, to)) if to in inside else _Node(rest, called)
