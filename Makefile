@@ -63,6 +63,10 @@ bench-direct: setup ## direct optimal control: swing-up, helicopter, canyon, gai
 bench-balls: setup ## a marionette on ball joints beside the one with Euler angles, in turns: step, derivatives, curvature
 	$(BIN)/python tests/bench/balls.py
 
+.PHONY: bench-campaign
+bench-campaign: setup ## ten thousand filtered runs and runs on the bench as campaigns, with their CPU time; fill docs/campaigns.md
+	$(BIN)/python -m tests.bench.campaign --docs
+
 bench-events: setup ## steps with strings and contacts: costs, and 40 throws of a marionette on seven strings
 	$(BIN)/python tests/bench/events.py
 

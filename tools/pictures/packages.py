@@ -20,6 +20,7 @@ ABOUT = {
 WORDS = {
     "stepmap": {
         "cli": "the command line",
+        "campaigns": "trials by the thousand",
         "jobs": "job files, stages, digests",
         "figures": "figures of the papers",
         "report": "HTML pages",
@@ -47,6 +48,7 @@ WORDS = {
         "toolchain": "compilers, QEMU",
     },
     "stepmap_hil": {
+        "campaigns": "trials on the bench",
         "commands": "bench, flash, upload, monitor …",
         "live | ros": "a page in the browser, ROS 2",
         "bench": "sequence of a run",

@@ -29,7 +29,7 @@ def bit_exact(controller: Controller, run: Run) -> bool | None:
     follow, armed = dialect.value("STEPMAP_STATE_RUNNING"), dialect.value("STEPMAP_STATE_ARMED")
     holding = dialect.value("STEPMAP_STREAM_HOLDING")
     for row in run.rows:
-        if last is not None and row.running and last.running and row.tick != last.tick + 1:
+        if last is not None and row.running and row.tick != (last.tick + 1 if last.running else 0):
             return None
         told = run.followed.get(row.tick) if row.running else None
         if row.running and controller.plant.stream is not None and told is None:

@@ -13,7 +13,7 @@ PANELS = {
     "Model": ("new", "systems", "simulate"),
     "Controller": ("check", "optimize", "tune", "generate", "ranges"),
     "Board": ("build", "flash", "upload", "monitor", "stop", "key"),
-    "Run": ("demo", "bench", "robot", "calibrate"),
+    "Run": ("demo", "bench", "campaign", "robot", "calibrate"),
     "Look": ("report", "live", "animate", "replay", "identify", "figure", "runs", "recover"),
     "Machine": ("doctor",),
 }

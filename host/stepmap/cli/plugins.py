@@ -28,6 +28,7 @@ HOST = {
         ("systems", "catalog"),
         ("simulate", "simulate"),
         ("optimize", "optimize"),
+        ("campaign", "campaign"),
         ("figure", "figure"),
         ("demo", "demo"),
         ("doctor", "doctor"),

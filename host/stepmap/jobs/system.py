@@ -76,10 +76,11 @@ def read_source(table: Table, read: Mapping[str, bytes] | None = None) -> System
 
     ``read`` are contents of files that were read before, which are not read again.
     """
+    there = {**(table.known or {}), **(read or {})}
     described = next((kind for kind in DESCRIBED if kind in table), None)
     if described is not None:
-        return _described(table, described, read or {})
-    source = _file(table, read or {}) if "file" in table else _named(table)
+        return _described(table, described, there)
+    source = _file(table, there) if "file" in table else _named(table)
     known = inspect.signature(source.maker).parameters
     used = ("file", "function") if "file" in table else ("name",)
     for name in used:

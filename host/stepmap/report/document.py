@@ -24,6 +24,14 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """SVG in the page itself, in its colours, and what it shows."""
+
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class Grid:
     """A table with headings."""
 
@@ -54,6 +62,7 @@ class Section:
     bars: Sequence[Bar] = field(default=())
     folded: bool = False  # behind its heading, until that is pressed
     verbatim: str = ""  # a text in lines, such as a file
+    drawings: Sequence[Drawing] = field(default=())
 
 
 @cache
@@ -103,7 +112,7 @@ def _section(part: Section) -> str:
     settings = f"<details>{title}{_table(part.settings)}</details>\n" if part.settings else ""
     tables = (_table(part.figures) if part.figures else "") + (_grid(part.grid) if part.grid else "")
     verbatim = f"<pre>{escape(part.verbatim)}</pre>\n" if part.verbatim else ""
-    inside = f"{text}{_bars(part.bars)}{tables}{settings}{verbatim}{pictures}"
+    inside = f"{text}{_bars(part.bars)}{_drawings(part.drawings)}{tables}{settings}{verbatim}{pictures}"
     if part.folded:
         heading = f"<summary><h2>{escape(part.heading)}</h2></summary>"
         return f'<section class="folded">\n<details>{heading}\n{inside}</details>\n</section>\n'
@@ -119,6 +128,13 @@ def _bars(bars: Sequence[Bar]) -> str:
         for bar in bars
     )
     return f'<div class="bars">{lines}</div>\n'
+
+
+def _drawings(drawings: Sequence[Drawing]) -> str:
+    if not drawings:
+        return ""
+    made = "".join(f"<figure>{d.svg}<figcaption>{escape(d.caption)}</figcaption></figure>\n" for d in drawings)
+    return f'<div class="drawings">{made}</div>\n'
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:

@@ -45,7 +45,7 @@ class Table:
     """A table and where it stands; ``lines`` holds the line of every key of the file, ``source`` the file's content.
 
     A table names files relative to its own. One that came from elsewhere names none of this computer: its files are
-    those ``attached`` to it.
+    those ``attached`` to it. Files that are ``known`` were read before, perhaps on another computer, and are not again.
     """
 
     file: str
@@ -54,6 +54,7 @@ class Table:
     entries: Mapping[str, Any]
     attached: Mapping[str, bytes] | None = None
     source: bytes = b""
+    known: Mapping[str, bytes] | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self.entries
@@ -161,6 +162,8 @@ class Table:
                 raise self.error(f"no file {given!r} came with it", name)
             return given, self.attached[given]
         path = Path(self.file).parent / given
+        if self.known is not None and given in self.known:
+            return str(path), self.known[given]
         try:
             return str(path), path.read_bytes()
         except (OSError, ValueError) as error:

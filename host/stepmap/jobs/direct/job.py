@@ -90,6 +90,12 @@ class DirectJob:
             return found
         return found.at_period(self.dt)
 
+    def from_start(self, number: int) -> DirectSolution:
+        """The motion found from the start of that number alone, with steps of dt."""
+        found = DirectSolution(self.task, search(self._formulation, only=number))
+        low, high = self.task.all_phases[0].range
+        return found if low == high or not found.status.ok else found.at_period(self.dt)
+
     def search(self, monitor: Monitor | None = None, guess: Trajectory | None = None) -> DirectSolution:
         """The best motion found, with the steps of the search where the time is found too."""
         task = self.task if guess is None else replace(self.task, guess=guess)
