@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes parser, upload, reader of schedules and store, each for so many seconds, with address and undefined-behaviour
-# sanitizers. A run begins with the inputs of tests/fuzz/corpus and those that found something new before, which are kept
-# in build/fuzz. KEEP=yes puts the smallest inputs that reach all that was reached into tests/fuzz/corpus.
+# sanitizers. A run begins with the inputs of tests/fuzz/corpus, a line of hexadecimal digits each, and those that found
+# something new before, which are kept in build/fuzz. KEEP=yes writes the smallest ones that reach all that was reached.
 # usage: tests/fuzz/run.sh SECONDS [TARGET]...
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -20,9 +20,15 @@ for target in "${targets[@]}"; do
   clang -std=c11 -O1 -g -Wall -Wextra -Wconversion -Wshadow -Werror -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=all -I firmware/core -I tests/firmware -isystem "$out/dialect/c" -o "$out/fuzz_$target" \
     "tests/fuzz/fuzz_$target.c" tests/firmware/flash.c firmware/core/sm_{link,upload,store,sha256,schedule}.c
-  mkdir -p "$out/corpus_$target" "tests/fuzz/corpus/$target"
+  kept=$out/kept_$target
+  mkdir -p "$out/corpus_$target" "$kept"
+  "$python" - "tests/fuzz/corpus/$target.txt" "$kept" <<'END'
+import pathlib, sys
+for number, line in enumerate(pathlib.Path(sys.argv[1]).read_text().split()):
+    pathlib.Path(sys.argv[2], f"{number}").write_bytes(bytes.fromhex(line))
+END
   if "$out/fuzz_$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -print_final_stats=1 \
-    -artifact_prefix="$out/crash_${target}_" "$out/corpus_$target" "tests/fuzz/corpus/$target" 2>"$out/$target.log"; then
+    -artifact_prefix="$out/crash_${target}_" "$out/corpus_$target" "$kept" 2>"$out/$target.log"; then
     echo "== $target, $seconds s: nothing found"
   else
     echo "== $target: see $out/$target.log and the inputs $out/crash_${target}_*"
@@ -31,7 +37,12 @@ for target in "${targets[@]}"; do
   fi
   grep -E '^stat::(number|average|new|peak)|DONE' "$out/$target.log" || true
   if [[ ${KEEP:-} ]]; then
-    "$out/fuzz_$target" -merge=1 -max_len=4096 "tests/fuzz/corpus/$target" "$out/corpus_$target" 2>"$out/$target.merge.log"
+    "$out/fuzz_$target" -merge=1 -max_len=4096 "$kept" "$out/corpus_$target" 2>"$out/$target.merge.log"
+    "$python" - "tests/fuzz/corpus/$target.txt" "$kept" <<'END'
+import pathlib, sys
+lines = {path.read_bytes().hex() for path in pathlib.Path(sys.argv[2]).iterdir()} - {""}
+pathlib.Path(sys.argv[1]).write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: (len(line), line))))
+END
   fi
 done
 exit "$status"
