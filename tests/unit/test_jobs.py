@@ -202,6 +202,7 @@ MISTAKES = [
     ("duration = 1.0", "duration = 1.01", 6, "a whole number of steps: 1.01 s is 30.3 steps of 0.0333333333 s"),
     ("duration = 1.0", "duration = 0", 6, "time.duration: the horizon must have at least one step of 0.0333333 s"),
     ("duration = 1.0", "duration = -1", 6, "time.duration: the horizon must have at least one step"),
+    ("duration = 1.0", "duration = -1e308", 6, "must have at least one step of 0.0333333 s, got -1e+308 s"),
     ("duration = 1.0", "steps = 0", 6, "time.steps: the horizon must have at least one step, got 0"),
     ("duration = 1.0", "steps = 1.5", 6, "time.steps: expected a whole number, got 1.5"),
     ("duration = 1.0", "steps = true", 6, "time.steps: expected a whole number, got true"),

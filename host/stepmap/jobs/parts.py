@@ -45,7 +45,7 @@ def read_time(table: Table) -> tuple[float, int]:
     count = duration / dt
     if count > MOST_STEPS:
         raise table.error(f"the horizon may have {MOST_STEPS} steps at most, this is {count:.4g}", "duration")
-    steps = round(count)
+    steps = round(max(count, 0.0))  # of a large negative number the quotient is infinite
     if steps < 1:
         raise table.error(f"the horizon must have at least one step of {dt:g} s, got {duration:g} s", "duration")
     if abs(count - steps) > WHOLE * max(1.0, count):
