@@ -121,20 +121,23 @@ static void assemble(workspace *s, double dt) {
 
 #endif /* SM_BALLS */
 
+/* Entries i, begin to end of the symmetric part of C. */
+SM_INLINE void write_mean(const workspace *s, int i, int begin, int end, double *to) {
+  for (int j = begin; j < end; j++) {
+    to[j - begin] = 0.5 * (s->C[i * NWP + j] + s->C[j * NWP + i]);
+  }
+}
+
 static void write_curvature(const workspace *s, double *xx, double *xu, double *uu) {
-  memset(xx, 0, sizeof(double) * NDX * NDX);
-  memset(xu, 0, sizeof(double) * NDX * NV);
-  for (int i = 0; i < W_T; i++) {
-    double mean[W_T];
-    for (int j = 0; j < W_T; j++) {
-      mean[j] = 0.5 * (s->C[i * NWP + j] + s->C[j * NWP + i]);
-    }
-    if (i < W_U) {
-      memcpy(xx + i * NDX, mean, W_U * sizeof(double));
-      memcpy(xu + i * NV, mean + W_U, NV * sizeof(double));
-    } else {
-      memcpy(uu + (i - W_U) * NV, mean + W_U, NV * sizeof(double));
-    }
+  for (int i = 0; i < W_U; i++) {
+    write_mean(s, i, 0, W_U, xx + i * NDX);
+    memset(xx + i * NDX + W_U, 0, sizeof(double) * (NDX - W_U));
+    write_mean(s, i, W_U, W_T, xu + i * NV);
+  }
+  memset(xx + W_U * NDX, 0, sizeof(double) * (NDX - W_U) * NDX);
+  memset(xu + W_U * NV, 0, sizeof(double) * (NDX - W_U) * NV);
+  for (int i = W_U; i < W_T; i++) {
+    write_mean(s, i, W_U, W_T, uu + (i - W_U) * NV);
   }
 }
 
