@@ -193,7 +193,7 @@ class ReferenceLoop:
 
 
 class Walking:
-    """What firmware/core/sm_gait.c does for a robot that walks: landings, and the row nearest to the pose."""
+    """What firmware/core/sm_walk.c does for a robot that walks: landings, and the row nearest to the pose."""
 
     def __init__(self, controller: Controller, start: Array) -> None:
         program, formats, schedule = controller.program, controller.formats, controller.schedule

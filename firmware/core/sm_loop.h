@@ -67,7 +67,7 @@ struct sm_loop {
   sm_stream stream; /* set-points that come while it runs */
 #endif
 #if SM_GAIT
-  sm_gait gait; /* landings of a robot that walks */
+  sm_walk gait; /* landings of a robot that walks */
 #endif
   sm_axes axes;              /* motors, encoders, their calibration */
   sm_host host;              /* commands and their answers */

@@ -13,18 +13,19 @@ from stepmap.estimate.measurement import measurement_model
 from stepmap_codegen import Controller, Role, encode
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.library import Library
+from stepmap_codegen.lower import landing
 from stepmap_codegen.model.integers import Ints
-from stepmap_codegen.reference_loop import ReferenceLoop
+from stepmap_codegen.reference_loop import CONTACT_BIT, ReferenceLoop
 from stepmap_codegen.toolchain import Built, Target, build, run
 from tests.sil.controllers import STRICT
 
-# A record is its library, whether the start is held, the mask of valid measurements and their raw values; the answer
-# what was accepted, overflows, commands, the row in use before, and all fields.
+# A record is its library, whether the start is held, the mask of valid measurements and their raw values, and of robots
+# that walk the age of a contact; the answer what was accepted, overflows, commands, the row in use and all fields.
 DRIVER = """
 static PREFIX_controller PREFIX_c;
 
 static int PREFIX_tick(void) {
-  int32_t record[2 + PREFIX_MEASUREMENTS];
+  int32_t record[2 + PREFIX_MEASUREMENTS + WALKS];
   uint32_t told[3];
   if (io_read(record, sizeof record) != (int)sizeof record) {
     return -1;
@@ -34,8 +35,7 @@ static int PREFIX_tick(void) {
       return -2;
     }
   }
-  told[0] = PREFIX_update(&PREFIX_c);
-  told[2] = PREFIX_row(&PREFIX_c);
+CONTACT  told[0] = PREFIX_update(&PREFIX_c);
   if (record[0] != 0) {
     PREFIX_hold(&PREFIX_c);
   } else {
@@ -47,6 +47,7 @@ static int PREFIX_tick(void) {
   }
   PREFIX_predict(&PREFIX_c);
   told[1] = PREFIX_overflows(&PREFIX_c);
+  told[2] = PREFIX_row(&PREFIX_c);
   io_write(told, sizeof told);
   io_write(commands, sizeof commands);
   io_write(PREFIX_c.controller.all, sizeof PREFIX_c.controller.all);
@@ -72,6 +73,10 @@ START = """  if (PREFIX_self_test(&PREFIX_c) != 0) {
   if (PREFIX_start(&PREFIX_c) != 0) {
     return 2;
   }"""
+CONTACT = """  if (((uint32_t)record[1] >> 12 & 1U) != 0U) {
+    PREFIX_contact(&PREFIX_c, record[2 + PREFIX_MEASUREMENTS]);
+  }
+"""
 WARNINGS = tuple(flag for flag in STRICT if flag.startswith("-W"))
 
 
@@ -81,7 +86,7 @@ class Drive:
 
     holds: Ints
     valid: Ints
-    raw: Ints  # (ticks, channels)
+    raw: Ints  # (ticks, channels), and of robots that walk the age of a contact behind them
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,11 @@ def build_libraries(folders: Sequence[tuple[str, Path]], target: Target, out: Pa
     """One image with several libraries, given by prefix and folder."""
     out.mkdir(parents=True, exist_ok=True)
     includes = "".join(f'#include "{prefix}.h"\n' for prefix, _ in folders)
-    parts = [_named(DRIVER, prefix) for prefix, _ in folders]
+    parts = []
+    for prefix, folder in folders:
+        walks = (folder / "src" / f"{prefix}_sm_walk.h").exists()
+        driver = DRIVER.replace("CONTACT", CONTACT if walks else "").replace("WALKS", str(int(walks)))
+        parts.append(_named(driver, prefix))
     starts = "\n".join(_named(START, prefix) for prefix, _ in folders)
     choice = "-3"
     for k, (prefix, _) in enumerate(folders):
@@ -186,3 +195,20 @@ def require_same(made: Controller, found: Answers, expected: Answers) -> None:
     for name in ("accepted", "overflows", "commands"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     np.testing.assert_array_equal(found.kept(made), expected.kept(made))
+
+
+def walked(made: Controller, ticks: int, seed: int) -> Drive:
+    """Of a robot that walks: measurements along the steps of its plan, with noise, a landing at the end of each."""
+    assert made.formats is not None
+    assert made.plant.gait is not None
+    rng, channels, steps = np.random.default_rng(seed), made.program.of(Role.MEASUREMENT), made.plant.gait.steps
+    x = made.schedule.values()[:, : made.plant.step.nx]
+    at = np.arange(ticks) % steps
+    z = measurement_model(made.plant.step).readings(x[at])
+    z = z + np.sqrt(made.plant.noise.measurement) * rng.standard_normal(z.shape)
+    raw = encode(z.T, [made.formats.fields[i] for i in channels], made.formats.word).T
+    age = made.formats.fields[made.program.index(landing.AGE)]
+    ages = np.rint(rng.uniform(0, made.program.period, ticks) * 2.0**age).astype(np.int64)
+    everything = (1 << len(channels)) - 1
+    contacts = ((at == 0) & (np.arange(ticks) > 0)).astype(np.int64) << CONTACT_BIT
+    return Drive(np.zeros(ticks, dtype=np.int64), everything | contacts, np.column_stack([raw, ages]))

@@ -52,7 +52,11 @@ def test_the_wheel_has_firmware_examples_and_dialect(installed: Path) -> None:
 def test_the_wheel_has_what_libraries_are_made_of(installed: Path) -> None:
     """All that generated code may need, in every form; C compilers read nothing of the wheel itself."""
     package = installed / "stepmap_codegen"
-    wanted = {f"firmware/core/{name}{end}" for name in ("sm_fixed", "sm_rows", "sm_schedule") for end in (".c", ".h")}
+    wanted = {
+        f"firmware/core/{name}{end}"
+        for name in ("sm_fixed", "sm_rows", "sm_schedule", "sm_walk")
+        for end in (".c", ".h")
+    }
     for name in {*wanted, "LICENSE"}:
         assert (package / "data" / name).read_bytes() == (ROOT / name).read_bytes(), name
     own = ROOT / "codegen" / "stepmap_codegen" / "library" / "templates"

@@ -7,6 +7,8 @@ from stepmap_codegen.emit.c_text import joined
 from stepmap_codegen.emit.motors import delay_samples
 from stepmap_codegen.emit.robot import command_steps
 from stepmap_codegen.library.signals import enumerated
+from stepmap_codegen.library.sources import template
+from stepmap_codegen.lower import landing
 from stepmap_codegen.model.program import Role
 
 RAW = """Measurements, estimates and commands are integers of {word} bits: raw = value * 2^bits, with the bits
@@ -35,6 +37,7 @@ def header_values(made: Controller, job: str, prefix: str) -> dict[str, str]:
     first = program.fields[program.of(Role.MEASUREMENT)[0]].name
     commands = [program.fields[i].name for i in program.of(Role.COMMAND)]
     motor = f" *     motor(lib_command_si(&c, LIB_{commands[0]}));\n" if commands else ""
+    age = formats.fields[program.index(landing.AGE)] if formats is not None and made.plant.gait is not None else None
     top = "" if formats is None else f"#define LIB_RAW_MAX {2 ** (formats.word - 1) - 1} /* the largest raw value */\n"
     raw = RAW_FLOAT.format(type=made.output.scalar.value) if formats is None else RAW.format(word=formats.word)
     return {
@@ -43,11 +46,15 @@ def header_values(made: Controller, job: str, prefix: str) -> dict[str, str]:
         "VALUE": f"{float(f'{made.output.test.measurements[0]:.3g}')!r}",
         "MOTOR": motor,
         "RAW": raw,
-        "RAW_MAX": top,
+        "RAW_MAX": top
+        if age is None
+        else f"{top}#define LIB_AGE_BITS {age} /* fraction bits of the age of a contact */\n",
         "STATES": enumerated(made, Role.STATE),
         "MEASUREMENTS": enumerated(made, Role.MEASUREMENT),
         "COMMANDS": enumerated(made, Role.COMMAND),
         "DELAY": str(delay_samples(made.sensor_delay, program.period)),
+        "WALK_INCLUDE": '#include "sm_walk.h"\n' if made.plant.gait is not None else "",
+        "WALK": template("walk.h.in", {}) if made.plant.gait is not None else "",
         "BITS": " in integers, bit for bit" if formats is not None else ": that they are numbers",
     }
 

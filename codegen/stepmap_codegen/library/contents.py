@@ -31,8 +31,6 @@ def require_carried(job: Job) -> None:
             "--library: a library has no set-points that come while it runs, which [stream] of the job asks for",
             hint="Leave [stream] out, or build stepmap's own firmware (stepmap build).",
         )
-    if getattr(job, "touchdown", None) is not None:
-        raise ModelError("--library: a library cannot walk yet; build stepmap's own firmware (stepmap build)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,7 @@ class Library:
             "lib.c": template("lib.c", {}),
             "settings.h": api.emit_settings(made),
         }
-        for name in needed(made.output):
+        for name in (*needed(made.output), *(() if made.plant.gait is None else ("sm_walk.c",))):
             own[name] = core(name)
             header = name.replace(".c", ".h")
             own[header] = core(header)

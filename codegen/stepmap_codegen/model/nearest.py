@@ -1,4 +1,4 @@
-"""The row of a schedule that is nearest to a pose, in integers as firmware/core/sm_gait.c finds it."""
+"""The row of a schedule that is nearest to a pose, in integers as firmware/core/sm_walk.c finds it."""
 
 from __future__ import annotations
 

@@ -97,7 +97,12 @@ static void feedback(lib_controller *c, sm_controller *to, uint32_t row, int hol
   if (holds) {
     sm_schedule_hold(&c->schedule, to->row);
   } else {
+#ifdef SM_GAIT_POSE
+    (void)row;
+    c->is_overdue = sm_walk_copy_row(&c->walk, to, &c->schedule);
+#else
     sm_schedule_row(&c->schedule, row, to->row);
+#endif
   }
   sm_state_feedback(to);
 }
@@ -189,6 +194,14 @@ int lib_measure_si(lib_controller *c, unsigned channel, double value) {
 uint32_t lib_update(lib_controller *c) {
   const uint32_t measured = c->measured;
   c->measured = 0;
+#ifdef SM_GAIT_POSE
+  if (c->is_walking) {
+    sm_walk_begin(&c->walk, &c->controller, &c->schedule, c->contact, c->age);
+  } else {
+    sm_walk_start(&c->walk, &c->controller);
+  }
+  c->contact = false;
+#endif
   return sm_update(&c->controller, measured);
 }
 
@@ -197,10 +210,16 @@ void lib_law(lib_controller *c) {
   command(c, 0);
 #endif
   c->advances = 1;
+#ifdef SM_GAIT_POSE
+  c->is_walking = true;
+#endif
 }
 
 void lib_hold(lib_controller *c) {
-#if SM_NU > 0
+#ifdef SM_GAIT_POSE /* somebody holds it, not its motors */
+  memset(c->applied, 0, sizeof c->applied);
+  c->is_walking = false;
+#elif SM_NU > 0
   command(c, 1);
 #endif
   c->advances = 0;
@@ -225,11 +244,29 @@ lib_real lib_estimate(const lib_controller *c, unsigned index) { return index < 
 
 double lib_estimate_si(const lib_controller *c, unsigned index) { return lib_x_si(index, lib_estimate(c, index)); }
 
-uint32_t lib_row(const lib_controller *c) { return c->row < c->schedule.count ? c->row : c->schedule.count - 1U; }
-
 uint32_t lib_rows(const lib_controller *c) { return c->schedule.count; }
 
+#ifdef SM_GAIT_POSE
+uint32_t lib_row(const lib_controller *c) { return c->walk.row; }
+
+void lib_set_row(lib_controller *c, uint32_t row) {
+  (void)c;
+  (void)row;
+}
+
+int lib_is_overdue(const lib_controller *c) { return c->is_overdue; }
+
+void lib_contact(lib_controller *c, lib_real age) {
+  c->contact = true;
+  c->age = within_word(age);
+}
+
+void lib_contact_si(lib_controller *c, double age) { lib_contact(c, RAW(age, LIB_AGE_BITS)); }
+#else
+uint32_t lib_row(const lib_controller *c) { return c->row < c->schedule.count ? c->row : c->schedule.count - 1U; }
+
 void lib_set_row(lib_controller *c, uint32_t row) { c->row = row; }
+#endif
 
 uint32_t lib_overflows(const lib_controller *c) { return c->controller.overflows; }
 
