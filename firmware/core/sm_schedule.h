@@ -10,7 +10,7 @@
  *  23  1  word length in bits
  *  24  4  period in microseconds
  *  28  2  1 where a row that holds the start follows those of the ticks, else 0
- *  30  2  version 1: streamed set-points, n: 2n rows with the tangent of equilibria follow (sm_stream.h);
+ *  30  2  version 1: streamed set-points, n: 2n rows with the tangent of equilibria follow (sm_follow.h);
  *         version 2: rows of a step of the plan, fewer than all: the others are for landings that are late (sm_walk.h)
  *  32  n  fraction bits of each entry, then zeros up to a multiple of 8
  *         rows, one after another, then the one that holds the start, then tangents; zeros

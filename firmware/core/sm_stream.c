@@ -2,77 +2,14 @@
 
 #include <string.h>
 
-#include "sm_fixed.h"
 #include "sm_loop.h"
 
 #if SM_STREAMS > 0
 
-#define REFERENCES (SM_NX + SM_NU) /* entries of a row before its gains */
-
-static const uint8_t STATE[SM_STREAMS] = SM_STREAM_STATE; /* entry of a row that is the quantity itself */
-static const sm_real LOW[SM_STREAMS] = SM_STREAM_LOW;
-static const sm_real HIGH[SM_STREAMS] = SM_STREAM_HIGH;
-static const sm_real STEP[SM_STREAMS] = SM_STREAM_STEP;
-static const sm_real CHANGE[SM_STREAMS] = SM_STREAM_CHANGE;
-
-/* A NaN becomes the lower limit. */
-static sm_real within(sm_real v, sm_real low, sm_real high) {
-  const sm_real above = v > low ? v : low;
-  return above < high ? above : high;
-}
-
-/* Returns entry i of a row of the tangent. */
-static sm_real slope(const sm_loop *l, unsigned row, unsigned i) {
-  sm_real v;
-  memcpy(&v, sm_schedule_tangent(&l->selection.schedule, row) + i * sizeof v, sizeof v);
-  return v;
-}
-
-#if SM_FIXED
-typedef int64_t sm_wide; /* of products of two numbers, each below 2^31 */
-
-static sm_real minus(sm_real a, sm_real b, uint32_t *overflowed) { return sm_limit((int64_t)a - b, overflowed); }
-
-static int64_t scaled(sm_real a, sm_real b, unsigned right) {
-  return ((int64_t)a * b + (INT64_C(1) << (right - 1U))) >> right;
-}
-#else
-typedef sm_real sm_wide;
-
-static sm_real minus(sm_real a, sm_real b, uint32_t *overflowed) {
-  (void)overflowed;
-  return a - b;
-}
-#endif
-
-/* Returns entry i of a row, moved by the set-points that are `off` from those of the row and change by `change`. */
-static sm_real moved(const sm_loop *l, unsigned i, sm_real entry, const sm_real *off, const sm_real *change,
-                     uint32_t *overflowed) {
-#if SM_FIXED
-  int64_t sum = entry;
-  for (unsigned j = 0; j < SM_STREAMS; j++) {
-    sum += scaled(slope(l, j, i), off[j], SM_STREAM_POSITION_BITS);
-    sum += scaled(slope(l, SM_STREAMS + j, i), change[j], SM_STREAM_SPEED_BITS);
-  }
-  return sm_limit(sum, overflowed);
-#else
-  (void)overflowed;
-  sm_real sum = entry;
-  for (unsigned j = 0; j < SM_STREAMS; j++) {
-    sum += slope(l, j, i) * off[j] + slope(l, SM_STREAMS + j, i) * change[j];
-  }
-  return sum;
-#endif
-}
-
 void sm_stream_start(sm_loop *l) {
   sm_stream *s = &l->stream;
-  sm_real row[SM_NROW];
   memset(s, 0, sizeof *s);
-  sm_schedule_row(&l->selection.schedule, l->selection.schedule.count - 1U, row);
-  for (unsigned j = 0; j < SM_STREAMS; j++) {
-    s->target[j] = s->value[j] = s->next[j] = row[STATE[j]];
-  }
+  sm_follow_start(&s->follow, &l->selection.schedule);
 }
 
 void sm_stream_on_set_point(sm_loop *l, const sm_message *message) {
@@ -80,49 +17,11 @@ void sm_stream_on_set_point(sm_loop *l, const sm_message *message) {
   mavlink_set_point_t m;
   sm_link_read(message, &m);
   for (unsigned j = 0; j < SM_STREAMS; j++) {
-    s->target[j] = within(sm_numbers_from_wire(m.values[j]), LOW[j], HIGH[j]);
+    sm_follow_set(&s->follow, j, sm_numbers_from_wire(m.values[j]));
   }
   s->sequence = m.sequence;
   s->heard_us = sm_clock_now_us(&l->clock);
   s->is_heard = true;
-}
-
-/* Returns how far to move in a tick towards what is `off` away: the most with which it can still stop there, where the
- * speed was `speed` per tick and may become `most`, and changes by `change` at a time. Slowing down by `change` a tick
- * takes speed (speed + change) / (2 change). */
-static sm_real toward(sm_real off, sm_real speed, sm_real most, sm_real change) {
-  if (off <= change && off >= -change && off <= most && off >= -most && off - speed <= change &&
-      off - speed >= -change) {
-    return off;
-  }
-  const bool is_ahead = off > 0;
-  const sm_wide far = is_ahead ? (sm_wide)off : -(sm_wide)off;
-  const sm_real forward = is_ahead ? speed : -speed;
-  sm_real next = forward + change < most ? forward + change : most;
-  if (next > 0 && (sm_wide)next * (next + change) > 2 * (sm_wide)change * far) {
-    next = forward;
-    if (next > 0 && (sm_wide)next * (next + change) > 2 * (sm_wide)change * far) {
-      next = forward - change;
-    }
-  }
-  return is_ahead ? next : -next;
-}
-
-/* Returns a speed that is slowed down by `change`. */
-static sm_real slowed(sm_real speed, sm_real change) { return speed - within(speed, -change, change); }
-
-/* Moves value and next on by a tick; `moves` is whether they may change. */
-static void advance(sm_loop *l, bool moves, uint32_t *overflowed) {
-  sm_stream *s = &l->stream;
-  s->is_heard = s->is_heard && sm_clock_now_us(&l->clock) - s->heard_us <= SM_STREAM_HOLD_US;
-  for (unsigned j = 0; j < SM_STREAMS; j++) {
-    const sm_real speed = s->next[j] - s->value[j];
-    s->value[j] = s->next[j];
-    if (moves) {
-      const sm_real off = minus(s->target[j], s->value[j], overflowed);
-      s->next[j] += s->is_heard ? toward(off, speed, STEP[j], CHANGE[j]) : slowed(speed, CHANGE[j]);
-    }
-  }
 }
 
 void sm_stream_step(sm_loop *l, uint32_t k, sm_controller *c) {
@@ -131,23 +30,10 @@ void sm_stream_step(sm_loop *l, uint32_t k, sm_controller *c) {
     return;
   }
   const bool is_over = k + 1U >= l->selection.schedule.count;
-  uint32_t overflowed = 0;
-  advance(l, is_over && sm_supervisor_allowed(&l->supervisor).motion == SM_MOTION_FOLLOW, &overflowed);
+  const bool moves = sm_supervisor_allowed(&l->supervisor).motion == SM_MOTION_FOLLOW;
+  s->is_heard = s->is_heard && sm_clock_now_us(&l->clock) - s->heard_us <= SM_STREAM_HOLD_US;
+  sm_follow_step(&s->follow, &l->selection.schedule, c, is_over, moves, s->is_heard);
   s->state = !is_over ? STEPMAP_STREAM_WAITING : s->is_heard ? STEPMAP_STREAM_FOLLOWING : STEPMAP_STREAM_HOLDING;
-  if (!is_over) {
-    c->overflows += overflowed;
-    return;
-  }
-  sm_real off[SM_STREAMS];
-  sm_real change[SM_STREAMS];
-  for (unsigned j = 0; j < SM_STREAMS; j++) {
-    off[j] = minus(s->value[j], c->row[STATE[j]], &overflowed);
-    change[j] = minus(s->next[j], s->value[j], &overflowed);
-  }
-  for (unsigned i = 0; i < REFERENCES; i++) {
-    c->row[i] = moved(l, i, c->row[i], off, change, &overflowed);
-  }
-  c->overflows += overflowed;
 }
 
 void sm_stream_report(sm_loop *l) {
@@ -157,8 +43,8 @@ void sm_stream_report(sm_loop *l) {
   }
   mavlink_set_point_status_t m = {.tick = l->control.tick, .sequence = s->sequence, .state = s->state};
   for (unsigned j = 0; j < SM_STREAMS; j++) {
-    m.value[j] = sm_numbers_to_wire(s->value[j]);
-    m.next[j] = sm_numbers_to_wire(s->next[j]);
+    m.value[j] = sm_numbers_to_wire(s->follow.value[j]);
+    m.next[j] = sm_numbers_to_wire(s->follow.next[j]);
   }
   sm_report_send(l, MAVLINK_MSG_ID_SET_POINT_STATUS, &m);
 }

@@ -1,35 +1,14 @@
-/* Set-points that come while a board runs: from the end of the schedule on it follows them.
+/* Set-points that come while a board runs: sm_follow.h has how references follow them from the end of the schedule on.
  *
- * A set-point s has an entry per streamed quantity, each of them a coordinate of the model, in the format of its
- * reference. Its value moves towards the last SET_POINT message, as fast as it can without overshoot: at most
- * SM_STREAM_STEP per tick, which changes by at most SM_STREAM_CHANGE, and never beyond SM_STREAM_LOW … SM_STREAM_HIGH.
- * Where no message comes for SM_STREAM_HOLD_US it slows down and stays where it is.
- *
- * The last schedule entry holds an equilibrium, x0 and u0 at s0. Near it the equilibria are a plane, and a motion along
- * that plane at constant speed is one of the model, too. The schedule has the slopes of both, two rows per quantity:
- *
- *   x_ref = x0 + D (s - s0) + E (s_next - s),   u_ref likewise
- *
- * Raw words of D have SM_STREAM_POSITION_BITS more fraction bits than those of what they are added to have beyond those
- * of s; raw words of E have SM_STREAM_SPEED_BITS more. Main loop only. */
+ * Where no SET_POINT comes for SM_STREAM_HOLD_US the board slows down and stays where it is. Main loop only. */
 #ifndef SM_STREAM_H
 #define SM_STREAM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "controller.h"
-#include "robot.h"
+#include "sm_follow.h"
 #include "sm_link.h"
-
-/* How many quantities are streamed; jobs without a stream define nothing. */
-#ifndef SM_STREAMS
-#define SM_STREAMS 0
-#endif
-
-#define SM_STREAM_POSITION_BITS                                                                                        \
-  28                            /* a set-point at its limit moves nothing by more than 8 times what its format holds */
-#define SM_STREAM_SPEED_BITS 18 /* steps of a tick are a small part of a range, so their factors are larger */
 
 typedef struct sm_loop sm_loop; /* sm_loop.h */
 
@@ -37,13 +16,11 @@ typedef struct sm_loop sm_loop; /* sm_loop.h */
 
 /* Other files read it; written by sm_stream.c. */
 typedef struct {
-  sm_real target[SM_STREAMS]; /* last set-point, within its limits of value */
-  sm_real value[SM_STREAMS];  /* followed in this tick */
-  sm_real next[SM_STREAMS];   /* followed in the next one */
-  uint32_t sequence;          /* of the last set-point; 0 before the first */
-  uint32_t heard_us;          /* µs, loop clock: when it came; only where is_heard */
-  bool is_heard;              /* one has come within SM_STREAM_HOLD_US */
-  uint8_t state;              /* STEPMAP_STREAM_… */
+  sm_follow follow;  /* value and target */
+  uint32_t sequence; /* of the last set-point; 0 before the first */
+  uint32_t heard_us; /* µs, loop clock: when it came; only where is_heard */
+  bool is_heard;     /* one has come within SM_STREAM_HOLD_US */
+  uint8_t state;     /* STEPMAP_STREAM_… */
 } sm_stream;
 
 /* Starts at the last schedule entry, with no set-point heard. */

@@ -12,8 +12,10 @@ from stepmap import jobs
 from stepmap.errors import JobError
 from stepmap.jobs import optimize
 from stepmap_codegen import IntegerMachine, encode
+from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.lower.landing import STEPS
 from stepmap_codegen.model.program import BlockRole, Role
+from stepmap_codegen.toolchain import TARGETS
 from stepmap_hil.bench import replay as again
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.bench.facts import early_facts
@@ -34,6 +36,7 @@ from stepmap_hil.wire.raw_values import SignalCodec
 from tests.hil.rigs import quiet
 from tests.pages import ROOT
 from tests.pil.built import alone
+from tests.sil.libraries import build_libraries, in_c, in_model, require_same, walked, write
 
 JOB = ROOT / "examples" / "gaits" / "biped_planar.toml"
 WALKED = 3
@@ -91,6 +94,22 @@ def test_it_walks_bit_for_bit_as_its_model(prepared: Prepared, recorded: tuple[R
     moved = series(setup.controller, run)
     assert np.abs(moved.estimate[:, :4] - moved.coordinates).max() < 0.03  # rad
     assert np.abs(moved.reference[:, :4] - moved.coordinates).max() < 0.15
+
+
+def test_a_library_walks_as_the_integer_model(prepared: Prepared, tmp_path: Path) -> None:
+    """Two steps through the functions of a generated library, with a landing between them."""
+    made = prepared.setup.controller
+    assert made.plant.gait is not None
+    driven = walked(made, made.plant.gait.steps + 20, seed=1)
+    library = [("biped", write(made, tmp_path / "biped", "biped"))]
+    built = build_libraries(library, TARGETS["host"], tmp_path / "image", ("-Os",))
+    (found,) = in_c(built, [made], [driven])
+    expected = in_model(made, driven)
+    require_same(made, found, expected)
+    order = field_order(made.program)
+    landings = expected.fields[:, order.index(made.program.index(STEPS))]
+    assert landings[0] == 0
+    assert landings[-1] > 0
 
 
 def test_rows_begin_again_at_every_landing(prepared: Prepared, recorded: tuple[Run, RecordedRun]) -> None:

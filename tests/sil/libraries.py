@@ -19,13 +19,13 @@ from stepmap_codegen.reference_loop import CONTACT_BIT, ReferenceLoop
 from stepmap_codegen.toolchain import Built, Target, build, run
 from tests.sil.controllers import STRICT
 
-# A record is its library, whether the start is held, the mask of valid measurements and their raw values, and of robots
-# that walk the age of a contact; the answer what was accepted, overflows, commands, the row in use and all fields.
+# A record is its library, whether the start is held, the mask of valid measurements and their raw values, and behind them
+# the age of a contact or set-points. The answer is what was accepted, overflows, row, commands, and all fields.
 DRIVER = """
 static PREFIX_controller PREFIX_c;
 
 static int PREFIX_tick(void) {
-  int32_t record[2 + PREFIX_MEASUREMENTS + WALKS];
+  int32_t record[2 + PREFIX_MEASUREMENTS + EXTRA];
   uint32_t told[3];
   if (io_read(record, sizeof record) != (int)sizeof record) {
     return -1;
@@ -35,7 +35,7 @@ static int PREFIX_tick(void) {
       return -2;
     }
   }
-CONTACT  told[0] = PREFIX_update(&PREFIX_c);
+TOLD  told[0] = PREFIX_update(&PREFIX_c);
   if (record[0] != 0) {
     PREFIX_hold(&PREFIX_c);
   } else {
@@ -77,6 +77,15 @@ CONTACT = """  if (((uint32_t)record[1] >> 12 & 1U) != 0U) {
     PREFIX_contact(&PREFIX_c, record[2 + PREFIX_MEASUREMENTS]);
   }
 """
+SET_POINT_BIT = 13  # of valid channels: set-points have come
+SET_POINTS = """  if (((uint32_t)record[1] >> 13 & 1U) != 0U) {
+    for (unsigned i = 0; i < PREFIX_SET_POINTS; i++) {
+      if (PREFIX_set_point(&PREFIX_c, i, record[2 + PREFIX_MEASUREMENTS + i]) != 0) {
+        return -4;
+      }
+    }
+  }
+"""
 WARNINGS = tuple(flag for flag in STRICT if flag.startswith("-W"))
 
 
@@ -86,7 +95,7 @@ class Drive:
 
     holds: Ints
     valid: Ints
-    raw: Ints  # (ticks, channels), and of robots that walk the age of a contact behind them
+    raw: Ints  # (ticks, channels), behind them the age of a contact of robots that walk, or set-points
 
 
 @dataclass(frozen=True)
@@ -131,10 +140,15 @@ def drive(made: Controller, path: sm.Trajectory, ticks: int, seed: int, held: in
 def in_model(made: Controller, driven: Drive) -> Answers:
     """The ticks in exact integers."""
     loop, order = ReferenceLoop(made), field_order(made.program)
-    rows = []
+    rows, channels, stream = [], len(made.program.of(Role.MEASUREMENT)), made.plant.stream
+    most = 0 if stream is None else round(stream.hold * 1e6) // round(made.program.period * 1e6)  # ticks
+    silent = most + 1
     for hold, valid, raw in zip(driven.holds, driven.valid, driven.raw, strict=True):
-        words = [int(v) for v in raw]
-        _, commands, accepted = loop.step(int(valid), words, follow=not hold, running=not hold, hold=bool(hold))
+        words, runs, said = [int(v) for v in raw], not hold, bool(valid >> SET_POINT_BIT & 1)
+        silent = 0 if said else silent
+        told = {"set_point": words[channels:] if said else None, "lost": silent > most}
+        _, commands, accepted = loop.step(int(valid), words, follow=runs, running=runs, hold=not runs, **told)
+        silent += int(runs)
         fields = [loop.machine.fields[i] for i in order]
         rows.append((accepted, loop.machine.saturations, commands, fields))
     accepted, overflows, commands, fields = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
@@ -152,9 +166,13 @@ def build_libraries(folders: Sequence[tuple[str, Path]], target: Target, out: Pa
     includes = "".join(f'#include "{prefix}.h"\n' for prefix, _ in folders)
     parts = []
     for prefix, folder in folders:
-        walks = (folder / "src" / f"{prefix}_sm_walk.h").exists()
-        driver = DRIVER.replace("CONTACT", CONTACT if walks else "").replace("WALKS", str(int(walks)))
-        parts.append(_named(driver, prefix))
+        header = (folder / "src" / f"{prefix}.h").read_text()
+        told, extra = "", "0"
+        if f"{prefix}_contact" in header:
+            told, extra = CONTACT, "1"
+        elif f"{prefix}_set_point" in header:
+            told, extra = SET_POINTS, f"{prefix.upper()}_SET_POINTS"
+        parts.append(_named(DRIVER.replace("TOLD", told).replace("EXTRA", extra), prefix))
     starts = "\n".join(_named(START, prefix) for prefix, _ in folders)
     choice = "-3"
     for k, (prefix, _) in enumerate(folders):
@@ -166,7 +184,7 @@ def build_libraries(folders: Sequence[tuple[str, Path]], target: Target, out: Pa
 
 
 def _named(text: str, prefix: str) -> str:
-    for name in ("MEASUREMENTS", "ENTRIES"):
+    for name in ("MEASUREMENTS", "ENTRIES", "SET_POINTS"):
         text = text.replace(f"PREFIX_{name}", f"{prefix.upper()}_{name}")
     return text.replace("PREFIX", prefix)
 
@@ -212,3 +230,17 @@ def walked(made: Controller, ticks: int, seed: int) -> Drive:
     everything = (1 << len(channels)) - 1
     contacts = ((at == 0) & (np.arange(ticks) > 0)).astype(np.int64) << CONTACT_BIT
     return Drive(np.zeros(ticks, dtype=np.int64), everything | contacts, np.column_stack([raw, ages]))
+
+
+def streamed(made: Controller, path: sm.Trajectory, ticks: int, seed: int) -> Drive:
+    """The same as ``drive``, with set-points that jump, go over their limits, and stay away for a while."""
+    plain, stream = drive(made, path, ticks, seed), made.plant.stream
+    assert stream is not None
+    assert made.formats is not None
+    rng, references = np.random.default_rng(seed + 1), made.program.of(Role.SCHEDULE)
+    bits = [made.formats.fields[references[state]] for state in stream.states]
+    wide = stream.high - stream.low
+    points = rng.uniform(stream.low - 0.2 * wide, stream.high + 0.2 * wide, (ticks // 20 + 1, len(wide)))
+    raw = encode(np.repeat(points, 20, axis=0)[:ticks].T, bits, made.formats.word).T
+    told = (np.arange(ticks) % 3 == 0) & (np.arange(ticks) < 2 * ticks // 3)
+    return Drive(plain.holds, plain.valid | told << SET_POINT_BIT, np.column_stack([plain.raw, raw]))

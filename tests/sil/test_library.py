@@ -14,12 +14,25 @@ import pytest
 import wasmtime
 
 import stepmap as sm
-from stepmap_codegen import Controller, Form, Options, Role, Scalar
+from stepmap_codegen import Controller, Form, Options, Role, Scalar, design
 from stepmap_codegen.emit.schedule import make_schedule
+from stepmap_codegen.precision.ensemble import Ensemble
+from stepmap_codegen.stream.settings import Quantity, Stream
 from stepmap_codegen.toolchain import TARGETS
 from stepmap_codegen.toolchain.wasm import build_wasm
 from tests.sil.controllers import STRICT, holding, on_a_string, rewritten, suspended_mass
-from tests.sil.libraries import Answers, Drive, build_libraries, drive, in_c, in_model, require_same, write
+from tests.sil.libraries import (
+    SET_POINT_BIT,
+    Answers,
+    Drive,
+    build_libraries,
+    drive,
+    in_c,
+    in_model,
+    require_same,
+    streamed,
+    write,
+)
 
 TICKS = 200
 
@@ -110,6 +123,30 @@ def test_every_kind_of_controller_has_the_model_s_bits(kind: str, tmp_path: Path
     driven = drive(made, path, 120, seed=3)
     (found,) = in_c(built, [made], [driven])
     require_same(made, found, in_model(made, driven))
+
+
+@cache
+def streaming() -> tuple[Controller, sm.Trajectory]:
+    """A cart that is sent where to be, in a fifth of a second without set-points it stays."""
+    made, path = holding("cart_pendulum")
+    place = [c.name for c in made.plant.step.system.coordinates].index("x")
+    stream = Stream((Quantity("x", "m", place, -0.4, 0.5, 0.5, 2.0),), 0.2)
+    plant = replace(made.plant, stream=stream)
+    return design(plant, path, Options(ensemble=Ensemble(runs=16, outlier=0.05))), path
+
+
+@pytest.mark.parametrize("target", ["host", "cortex-m0plus"])
+def test_a_library_follows_set_points_with_the_model_s_bits(target: str, tmp_path: Path) -> None:
+    made, path = streaming()
+    folder = write(made, tmp_path / "cart", "cart")
+    built = build_libraries([("cart", folder)], TARGETS[target], tmp_path / "image", ("-Os", "-Wpedantic"))
+    driven = streamed(made, path, 300, seed=4)
+    (found,) = in_c(built, [made], [driven])
+    expected = in_model(made, driven)
+    require_same(made, found, expected)
+    plain = in_model(made, replace(driven, valid=driven.valid & ~(1 << SET_POINT_BIT)))
+    assert (found.commands[:60] == plain.commands[:60]).all()  # of the schedule
+    assert (found.commands[90:] != plain.commands[90:]).mean() > 0.9
 
 
 def compiled(folder: Path, prefix: str, out: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from stepmap.cli import app
 from stepmap.errors import ModelError
 from stepmap_codegen.library import folder as library_folder
 from stepmap_codegen.library.prefix import default_prefix, renamed, require_prefix
-from tests.unit.test_generate_cli import EXAMPLES, JOB
+from tests.unit.test_generate_cli import JOB
 
 ALWAYS = {
     *("README.md", "LICENSE", "CMakeLists.txt", "library.json", "library.properties", "stepmap.json"),
@@ -164,11 +164,3 @@ def test_names_are_whole_words() -> None:
         '#include "arm_sm_fixed.h"\n#include <string.h>\n'
         'arm_x(arm_sm_y, ARM_SM_Z, ARM_W, mysm_a, "bl arm_sm_over_%0", SMS1);'
     )
-
-
-@pytest.mark.parametrize("job", ["streams/mass.toml"])
-def test_jobs_that_a_library_cannot_carry(job: str, tmp_path: Path) -> None:
-    refused = generate(EXAMPLES / job, "--library", tmp_path / "x", "--build", tmp_path / "build")
-    assert refused.exit_code == 2
-    assert "stepmap build" in refused.output
-    assert not (tmp_path / "build").exists()

@@ -54,7 +54,7 @@ def test_the_wheel_has_what_libraries_are_made_of(installed: Path) -> None:
     package = installed / "stepmap_codegen"
     wanted = {
         f"firmware/core/{name}{end}"
-        for name in ("sm_fixed", "sm_rows", "sm_schedule", "sm_walk")
+        for name in ("sm_fixed", "sm_follow", "sm_rows", "sm_schedule", "sm_walk")
         for end in (".c", ".h")
     }
     for name in {*wanted, "LICENSE"}:

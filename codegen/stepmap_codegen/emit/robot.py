@@ -56,7 +56,7 @@ def emit_robot(
         out += [f"    {line:<106} \\" for line in _config(command, axis, program.period)]
     if not used:
         out.append("    {0} \\")
-    extra = [*_encoders(program, formats, scalar, measured), *_stream(program, formats, scalar, stream)]
+    extra = [*_encoders(program, formats, scalar, measured), *stream_limits(program, formats, scalar, stream)]
     return "\n".join([*out, "  }", "", *extra, "#endif", ""])
 
 
@@ -117,7 +117,7 @@ def _encoders(
     ]
 
 
-def _stream(program: Program, formats: Formats | None, scalar: Scalar, stream: Stream | None) -> list[str]:
+def stream_limits(program: Program, formats: Formats | None, scalar: Scalar, stream: Stream | None) -> list[str]:
     """Limits of streamed set-points, in the formats of their references; nothing where there are none."""
     if stream is None:
         return []

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import stepmap
-from stepmap.errors import ModelError
-from stepmap.jobs import Job
 from stepmap.jobs.stage import digest
 from stepmap_codegen.controller import Controller
 from stepmap_codegen.emit.embed import needed
@@ -22,15 +20,6 @@ from stepmap_codegen.library.sources import core, packaged, template
 
 FORMAT = "stepmap-library-1"
 MANIFEST = "stepmap.json"
-
-
-def require_carried(job: Job) -> None:
-    """Raises ModelError where a library cannot do what a job needs."""
-    if "stream" in job.root:
-        raise ModelError(
-            "--library: a library has no set-points that come while it runs, which [stream] of the job asks for",
-            hint="Leave [stream] out, or build stepmap's own firmware (stepmap build).",
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +67,14 @@ class Library:
             **emit_schedule(made.schedule.pack()),
             "lib.h": template("lib.h.in", api.header_values(made, self.job, self.prefix)),
             "lib.c": template("lib.c", {}),
-            "settings.h": api.emit_settings(made),
+            "robot.h": api.emit_settings(made),
         }
-        for name in (*needed(made.output), *(() if made.plant.gait is None else ("sm_walk.c",))):
+        for name in (*needed(made.output), *(f"{part}.c" for part in api.more(made))):
             own[name] = core(name)
             header = name.replace(".c", ".h")
             own[header] = core(header)
+        if self.controller.plant.stream is not None:  # how numbers are limited
+            own |= {name: core(name) for name in ("sm_fixed.c", "sm_fixed.h")}
         known = frozenset(own)
         return {file_name(name, self.prefix): renamed(text, self.prefix, known) for name, text in own.items()}
 

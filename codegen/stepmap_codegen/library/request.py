@@ -11,7 +11,7 @@ from stepmap.cli.output import console
 from stepmap.jobs import Job
 from stepmap_codegen.controller import Controller
 from stepmap_codegen.generate import StaleError
-from stepmap_codegen.library.contents import Library, require_carried
+from stepmap_codegen.library.contents import Library
 from stepmap_codegen.library.folder import require_place, stale, write
 from stepmap_codegen.library.prefix import default_prefix, require_prefix
 
@@ -46,7 +46,6 @@ def requested(job: Job, folder: Path | None, prefix: str | None, check: bool) ->
     if prefix is None:
         prefix = default_prefix(job.name)
     require_prefix(prefix)
-    require_carried(job)
     if not check:
         require_place(folder)
     return Request(job, folder, prefix, check)

@@ -1,4 +1,4 @@
-"""What the board does with set-points, bit for bit as in firmware/core/sm_stream.c."""
+"""What the board does with set-points, bit for bit as in firmware/core/sm_follow.c."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepmap_codegen.model.integers import limit
 from stepmap_codegen.stream.settings import Stream
 
 N = TypeVar("N", int, float)
-POSITION_BITS, SPEED_BITS = 28, 18  # of sm_stream.h
+POSITION_BITS, SPEED_BITS = 28, 18  # of sm_follow.h
 MOST_STEP = 2**29  # raw, so that products of steps and distances fit 64 bits
 
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "robot.h"
 #include "schedule.h"
-#include "settings.h"
 
 #if !defined(__GNUC__)
 #error "the primitives need gcc, or clang, which is like it"
@@ -23,6 +23,10 @@ static const int8_t X_BITS[SM_NX] = SM_X_BITS;
 static const int8_t Z_BITS[SM_NZ] = SM_Z_BITS;
 #if SM_NU > 0
 static const int8_t U_BITS[SM_NU] = SM_U_BITS;
+#endif
+
+#ifdef SM_STREAMS
+static const int8_t S_BITS[SM_STREAMS] = LIB_S_BITS;
 #endif
 
 /* Returns 2^exponent, put together from its bits: without a library for floating point. */
@@ -103,6 +107,12 @@ static void feedback(lib_controller *c, sm_controller *to, uint32_t row, int hol
 #else
     sm_schedule_row(&c->schedule, row, to->row);
 #endif
+#ifdef SM_STREAMS
+    const uint32_t too_many = SM_STREAM_HOLD_US / SM_PERIOD_US + 1U;
+    const bool is_over = row + 1U >= c->schedule.count;
+    sm_follow_step(&c->follow, &c->schedule, to, is_over, true, c->silent < too_many);
+    c->silent += c->silent < too_many ? 1U : 0U;
+#endif
   }
   sm_state_feedback(to);
 }
@@ -152,6 +162,14 @@ static int opened(sm_schedule *schedule, const void *blob, size_t size) {
                                     : sm_schedule_open(schedule, (const uint8_t *)blob, size, &kind);
 }
 
+#ifdef SM_STREAMS
+/* Starts at the last row of the schedule, as if no set-point had come for too long. */
+static void no_set_point(lib_controller *c) {
+  sm_follow_start(&c->follow, &c->schedule);
+  c->silent = UINT32_MAX;
+}
+#endif
+
 int lib_self_test(lib_controller *c) { return sm_self_test(&c->controller) == 0 ? 0 : LIB_SELF_TEST; }
 
 int lib_start(lib_controller *c) {
@@ -166,13 +184,22 @@ int lib_start(lib_controller *c) {
 #if SM_NU > 0
   first_commands(c);
 #endif
+#ifdef SM_STREAMS
+  no_set_point(c);
+#endif
   return 0;
 }
 
 int lib_use_schedule(lib_controller *c, const void *blob, size_t size) {
   const int result = opened(&c->schedule, blob, size);
-  c->row = result == 0 ? 0U : c->row;
-  return result;
+  if (result != 0) {
+    return result;
+  }
+  c->row = 0;
+#ifdef SM_STREAMS
+  no_set_point(c);
+#endif
+  return 0;
 }
 
 int lib_measure(lib_controller *c, unsigned channel, lib_real raw) {
@@ -277,6 +304,25 @@ double lib_x_si(unsigned index, lib_real raw) { return index < SM_NX ? SI(raw, X
 lib_real lib_z_raw(unsigned channel, double value) { return channel < SM_NZ ? RAW(value, Z_BITS[channel]) : 0; }
 
 double lib_z_si(unsigned channel, lib_real raw) { return channel < SM_NZ ? SI(raw, Z_BITS[channel]) : 0.0; }
+
+#ifdef SM_STREAMS
+int lib_set_point(lib_controller *c, unsigned index, lib_real raw) {
+  if (index >= SM_STREAMS) {
+    return LIB_NO_SUCH_SIGNAL;
+  }
+  sm_follow_set(&c->follow, index, raw);
+  c->silent = 0;
+  return 0;
+}
+
+int lib_set_point_si(lib_controller *c, unsigned index, double value) {
+  return value != value ? LIB_NOT_A_NUMBER : lib_set_point(c, index, lib_s_raw(index, value));
+}
+
+lib_real lib_s_raw(unsigned index, double value) { return index < SM_STREAMS ? RAW(value, S_BITS[index]) : 0; }
+
+double lib_s_si(unsigned index, lib_real raw) { return index < SM_STREAMS ? SI(raw, S_BITS[index]) : 0.0; }
+#endif
 
 #if SM_NU > 0
 lib_real lib_command(const lib_controller *c, unsigned index) { return index < SM_NU ? c->applied[index] : 0; }
