@@ -19,8 +19,8 @@ from stepmap_codegen.reference_loop import CONTACT_BIT, ReferenceLoop
 from stepmap_codegen.toolchain import Built, Target, build, run
 from tests.sil.controllers import STRICT
 
-# A record is its library, whether the start is held, the mask of valid measurements and their raw values, and behind them
-# the age of a contact or set-points. The answer is what was accepted, overflows, row, commands, and all fields.
+# A record is its library, whether the start is held, the mask of valid measurements and their raw values, and behind
+# them the age of a contact or set-points. The answer is what was accepted, overflows, row, commands, and all fields.
 DRIVER = """
 static PREFIX_controller PREFIX_c;
 

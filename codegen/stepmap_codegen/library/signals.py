@@ -20,13 +20,17 @@ def fields(made: Controller, role: Role) -> Iterator[tuple[int, Field, int]]:
 
 def listed(made: Controller) -> dict[str, list[dict[str, Any]]]:
     """Signals for programs that read stepmap.json."""
-    return {
+    known = {
         kind: [
             {"name": field.name, "label": field.label, "unit": field.unit, "bits": bits}
             for _, field, bits in fields(made, role)
         ]
         for kind, role in KINDS.items()
     }
+    stream = made.plant.stream
+    points = [] if stream is None else stream.quantities
+    known["set_points"] = [{"name": q.name, "unit": q.unit, "low": q.low, "high": q.high} for q in points]
+    return known
 
 
 def enumerated(made: Controller, role: Role) -> str:

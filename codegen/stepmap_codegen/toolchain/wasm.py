@@ -19,6 +19,7 @@ from stepmap.graph.compiler import finished
 SOURCE = Path(__file__).parent / "runtime" / "wasm.c"
 TOOLS = ("clang", "wasm-ld")
 INSTALL = "apt-get install --no-install-recommends clang lld wasi-libc libclang-rt-dev-wasm32"
+OPTIONAL = {"set_point": "WITH_SET_POINTS", "contact": "WITH_CONTACTS"}  # functions that only some libraries have
 FLAGS = ("--target=wasm32-wasi", "-std=c11", "-O2", "-nostartfiles", "-ffp-contract=off")
 LINK = ("-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--gc-sections", "-Wl,-z,stack-size=65536")
 
@@ -37,7 +38,9 @@ def build_wasm(library: Path, out: Path) -> Path:
     lacking = missing()
     if lacking:
         raise ToolchainError(f"WebAssembly: {', '.join(lacking)} not found", command=lacking[0], log="", remedy=INSTALL)
-    names = [f"-DPREFIX={prefix}", f"-DUPPER={prefix.upper()}", f'-DHEADER="{prefix}.h"', f"-I{library / 'src'}"]
+    header = (library / "src" / f"{prefix}.h").read_text(encoding="utf-8")
+    more = [f"-D{macro}" for name, macro in OPTIONAL.items() if f"{prefix}_{name}(" in header]
+    names = [*more, f"-DPREFIX={prefix}", f"-DUPPER={prefix.upper()}", f'-DHEADER="{prefix}.h"', f"-I{library / 'src'}"]
     sources = [str(path) for path in (SOURCE, *sorted((library / "src").glob("*.c")))]
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = out.with_name(f".{out.name}.{os.getpid()}")

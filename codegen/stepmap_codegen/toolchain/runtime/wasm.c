@@ -38,3 +38,11 @@ EXPORT(void, set_row, unsigned row) { LIB(set_row)(&c, row); }
 EXPORT(unsigned, overflows, void) { return LIB(overflows)(&c); }
 EXPORT(unsigned, fields, void) { return sizeof c.controller.all / sizeof(real); }
 EXPORT(real, field, unsigned index) { return index < exported_fields() ? c.controller.all[index] : 0; }
+
+#ifdef WITH_SET_POINTS
+EXPORT(int, set_point, unsigned index, double value) { return LIB(set_point_si)(&c, index, value); }
+#endif
+#ifdef WITH_CONTACTS
+EXPORT(void, contact, double age) { LIB(contact_si)(&c, age); }
+EXPORT(int, is_overdue, void) { return LIB(is_overdue)(&c); }
+#endif
