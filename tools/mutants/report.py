@@ -66,6 +66,7 @@ def _page(made: dict[str, Any]) -> None:
     lines += ["", f"Noticed: {100 * made['rate']:.1f} %. Those that survived:", "", "| mutant | why |", "|---|---|"]
     for row in sorted(made["survivors"], key=lambda r: (r["file"], r["line"])):
         told = row["told"].replace("|", "\\|")
-        lines.append(f"| {told} | {row['reason'].replace('|', chr(92) + '|')} |")
+        why = (row["reason"] or "none yet").replace("|", "\\|")
+        lines.append(f"| {told} | {why} |")
     head, rest = PAGE.read_text().split(BEGIN)
     PAGE.write_text(head + BEGIN + "\n" + "\n".join(lines) + "\n\n" + END + rest.split(END)[1])
