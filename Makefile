@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: prove coverage help setup system demo test check bench bench-balls bench-direct bench-events bench-first-frame bench-identify bench-import bench-mechanisms bench-planner bench-readme bench-ros bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
+.PHONY: prove coverage help setup system demo test check bench bench-balls bench-dances bench-direct bench-events bench-first-frame bench-identify bench-import bench-mechanisms bench-planner bench-readme bench-ros bench-strings bench-swingups bench-theatre bench-versions bench-viewers flood soak lock clean bench-gaits wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench: setup ## measure the core, the optimizer, what commands take, the generat
 
 bench-readme: ## put the speeds of the last `make bench` into README.md
 	$(BIN)/python tests/bench/readme.py
+
+bench-dances: setup ## twenty dances that nothing was tuned for on the marionette: iterations, CPU time, forces of strings
+	$(BIN)/python tests/bench/dances.py
 
 bench-direct: setup ## direct optimal control: swing-up, helicopter, canyon, gaits, beside CasADi's virtual machine and fatrop
 	$(BIN)/python tests/bench/direct.py

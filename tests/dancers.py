@@ -84,6 +84,21 @@ def turning(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
 Moves = Callable[[NDArray[np.float64]], dict[str, NDArray[np.float64]]]
 
 
+def mirrored(moves: Moves) -> Moves:
+    """A motion seen in a mirror: left is right, and what turns about the lines in its plane turns the other way."""
+
+    def seen(t: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        sides = {"L": "Right", "R": "Left"}
+        return {
+            sides[name[0]] + name.removeprefix("Left").removeprefix("Right")
+            if name.startswith(("Left", "Right"))
+            else name: turned * [-1.0, 1.0, -1.0]
+            for name, turned in moves(t).items()
+        }
+
+    return seen
+
+
 def path(t: NDArray[np.float64]) -> NDArray[np.float64]:
     """Places of the hips [m]."""
     return np.stack([0.4 * np.sin(np.pi * t / t[-1]), 0.95 + 0.02 * np.sin(3 * t), 0.2 * t / t[-1]], axis=1)

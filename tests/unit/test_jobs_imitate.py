@@ -77,6 +77,22 @@ def test_a_motion_that_nothing_was_tuned_for_is_led_by_strings_that_pull(tmp_pat
     assert Simulation(job.step, solution.trajectory).multipliers.min() > 0
 
 
+def test_a_dancer_in_a_mirror_who_looks_back_is_led_by_strings_that_pull(tmp_path: Path) -> None:
+    """The marionette turns about on its way to the first pose; straight lines there would lead limbs through it."""
+    (tmp_path / "steps.bvh").write_text(dancers.bvh(3.0, moves=dancers.mirrored(dancers.stroll)))
+    path = tmp_path / "steps.toml"
+    head = 'job.kind = "imitate"\nsystem.name = "marionette"\n'
+    path.write_text(head + '[imitate]\nmotion = "steps.bvh"\nfacing = [0, -1, 0]\n')
+    job = jobs.load(path)
+    assert isinstance(job, ImitationJob)
+    solution = job.solve().require()
+    assert sum(entry.length > 0 for entry in solution.history) <= 20
+    forces = Simulation(job.step, solution.trajectory).multipliers
+    assert forces.min() > 0
+    yaw = [c.name for c in job.system.coordinates].index("torso_rz")
+    assert np.ptp(job.step.layout.pose(solution.trajectory.x)[:, yaw]) == pytest.approx(np.pi, abs=0.6)
+
+
 def test_the_planar_arm_waves(tmp_path: Path) -> None:
     (tmp_path / "dance.bvh").write_text(dancers.bvh(3.0, rate=60.0, unit=100.0))
     path = tmp_path / "arm.toml"

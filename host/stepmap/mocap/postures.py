@@ -20,8 +20,10 @@ from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics import System
 from stepmap.mechanics.gravity import gravity, upward
+from stepmap.mocap.lead import Lead
 
 GAP, LEAN, ROOM, STILL = 100.0, 0.1, 1.0, 0.02  # weights beside that of a marker, per m, m, 1 and rad
+HOME = 0.02  # per rad that a limb is off the start: markers hardly see it twist, and a knee must not turn about
 BALANCE, PULL = 0.3, 1.0  # of an acceleration, per that of free fall; of a wire's force, per that at the start
 SLACK = 0.3  # of its force at the start: wires that pull less weigh
 LEAST = 1e-6  # of the largest force at the start: below it a wire holds nothing
@@ -39,17 +41,21 @@ class Fit:
     picked: list[int]
     residual: ca.Function  # q̄, targets, last q̄, parameters -> residual and its slope
 
-    def path(self, start: Array, places: Array) -> Array:
+    def path(self, start: Array, places: Array, lead: Lead) -> Array:
         """Poses q̄ (n, nq) for targets (n, frames, 3), each near the one before; the first is led to from ``start``."""
         q = np.array(start)
-        first = self.system.positions(q)[self.picked]
-        for part in np.linspace(0.0, 1.0, LEAD)[1:]:
-            q = self._near(q, (1 - part) * first + part * places[0])
+        for place in lead.to(places[0], np.linspace(0.0, 1.0, LEAD)[1:]):
+            q = self._near(q, place)
         found = []
         for place in places:
             q = self._near(q, place)
             found.append(q)
         return np.array(found)
+
+    def held(self, poses: Array) -> Array:
+        """Poses that look like these, and in which robots are where wires hold them."""
+        places = self.system.positions(poses)[:, self.picked]
+        return np.array([self._near(q, place) for q, place in zip(poses, places, strict=True)])
 
     def _near(self, last: Array, place: Array) -> Array:
         """The pose nearest to targets, from the last one."""
@@ -81,7 +87,9 @@ def fit(system: System, names: Sequence[str], start: Array, room: float) -> Fit:
     e = system.expressions
     picked = [system.frame_names.index(name) for name in names]
     targets, last = ca.SX.sym("targets", 3 * len(names)), ca.SX.sym("last", e.q.numel())
-    parts = [ca.vec(e.positions[:, picked]) - targets, STILL * (e.q - last)]
+    limbs = _limbs(system, picked, start)
+    untwisted = HOME * (e.q[limbs] - start[limbs])
+    parts = [ca.vec(e.positions[:, picked]) - targets, STILL * (e.q - last), untwisted]
     if e.gap.numel():
         parts += [GAP * e.gap, LEAN * _leans(system)]
         space = rooms(system, start)
@@ -93,6 +101,18 @@ def fit(system: System, names: Sequence[str], start: Array, room: float) -> Fit:
         parts += _balance(system, start)
     r = ca.vertcat(*parts)
     return Fit(system, picked, ca.Function("fit", [e.q, targets, last, e.parameters], [r, ca.jacobian(r, e.q)]))
+
+
+def _limbs(system: System, picked: list[int], start: Array) -> list[int]:
+    """Dynamic coordinates that carry less than half of the marked frames: the others are those of the root."""
+    away = start + np.random.default_rng(3).uniform(0.1, 0.3, len(start))
+    places = system.positions(away)[picked]
+    found = []
+    for i in range(system.tangent.nd):
+        moved = system.positions(away + 0.1 * np.eye(len(start))[i])[picked]
+        if (np.abs(moved - places).max(axis=1) > 1e-6).mean() < 0.5:
+            found.append(i)
+    return found
 
 
 def rooms(system: System, start: Array) -> ca.SX:

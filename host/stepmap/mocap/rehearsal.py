@@ -9,12 +9,17 @@ import numpy as np
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap.mechanics import System
+from stepmap.mechanics.gravity import upward
+from stepmap.mocap.lead import Lead
 from stepmap.mocap.postures import fit
 from stepmap.mocap.retarget import Targets
 
 GENTLE = 1.4  # m/s², root mean square over markers: found by trials with the marionette
 SEEN = 0.15  # s, over which accelerations are smoothed: those of the noise do not count
+LED = 2.0  # s of lead
+FASTEST = 3.5  # of _eased; its largest slope is 2.5
 NODES = 6  # poses that are fitted per response time
+EVEN = 2.0  # of these poses: width of the filter of their corrections, which are not settled
 CLOSE = 1e-3  # m: how far samples joined by splines may be off
 COARSEST, FINEST = 1 / 40, 1 / 120  # s
 MOST = 300  # steps, where they are chosen
@@ -27,7 +32,7 @@ class Manner:
 
     response: float = 0.6  # s, in which robots follow: accelerations weigh as much as distances at this time
     room: float = 0.8  # part of its room at the start that every wire keeps
-    lead: float = 2.0  # s, from the start to the dancer's first pose
+    lead: float | None = None  # s, from the start to the first pose; None for 2, or more where that is turned
     tempo: float | None = None  # of the recording; None for 1, or slower where it is quick
 
 
@@ -53,7 +58,10 @@ def rehearse(
     """Targets and poses for a map whose dt, or number of steps, is given, or chosen."""
     held = fit(system, targets.names, start, manner.room)
     tempo = fastest(targets) if manner.tempo is None else manner.tempo
-    duration = manner.lead + targets.t[-1] / tempo
+    first = system.positions(start)[held.picked]
+    lead = Lead.between(first, targets.places[0], upward(system))
+    until = _lead_time(manner, lead)
+    duration = until + targets.t[-1] / tempo
     if dt is None and steps is None:
         dt = _sampled(targets, tempo, duration)
     if dt is not None:
@@ -62,15 +70,20 @@ def rehearse(
         assert steps is not None
         dt = duration / steps
     t = dt * np.arange(steps + 1)
-    first = system.positions(start)[held.picked]
-    dancer = _led(targets, t, tempo, manner.lead, first)
+    dancer = _led(targets, t, tempo, until, lead)
     nodes = np.linspace(0.0, t[-1], _nodes(t[-1], manner))
-    found = held.path(start, _led(targets, nodes, tempo, manner.lead, first))
+    found = held.path(start, _led(targets, nodes, tempo, until, lead), lead)
     from scipy.interpolate import CubicSpline
 
     poses = _smoothed(CubicSpline(nodes, found)(t), manner.response / dt)
-    poses = start + _eased(t / min(manner.lead or manner.response, t[-1]))[:, None] * (poses - start)
-    return Rehearsal(dt, tempo, targets.names, dancer, poses, system.positions(poses)[:, held.picked])
+    begun = manner.response if lead.angle else until or manner.response
+    eased = _eased(t / min(begun, t[-1]))[:, None]
+    poses = start + eased * (poses - start)
+    places = system.positions(poses)[:, held.picked]
+    # Smoothing took robots off their circles about a dancer who turns, and wires cannot be that short.
+    at = CubicSpline(t, poses)(nodes)
+    poses = poses + eased * CubicSpline(nodes, _smoothed(held.held(at) - at, EVEN))(t)
+    return Rehearsal(dt, tempo, targets.names, dancer, poses, places)
 
 
 def postures(system: System, start: Array, targets: Targets, manner: Manner) -> tuple[Array, Array]:
@@ -78,7 +91,8 @@ def postures(system: System, start: Array, targets: Targets, manner: Manner) -> 
     held = fit(system, targets.names, start, manner.room)
     tempo = fastest(targets) if manner.tempo is None else manner.tempo
     t = np.linspace(0.0, targets.t[-1] / tempo, _nodes(targets.t[-1] / tempo, manner))
-    found = held.path(start, targets.at(t * tempo))
+    lead = Lead.between(system.positions(start)[held.picked], targets.places[0], upward(system))
+    found = held.path(start, targets.at(t * tempo), lead)
     return t, _smoothed(found, NODES)
 
 
@@ -119,13 +133,15 @@ def _sampled(targets: Targets, tempo: float, duration: float) -> float:
     return duration / round(duration / dt)
 
 
-def _led(targets: Targets, t: Array, tempo: float, lead: float, first: Array) -> Array:
-    """Targets at times t; within ``lead`` from the places of the start to the dancer's first pose."""
-    places = targets.at(np.clip((t - lead) * tempo, 0.0, targets.t[-1]))
-    if not lead > 0:
-        return places
-    out: Array = first + _eased(t / lead)[:, None, None] * (places - first)
-    return out
+def _lead_time(manner: Manner, lead: Lead) -> float:
+    """The time of the lead: within a response, whatever turns goes on by a radian at most."""
+    return max(LED, FASTEST * abs(lead.angle) * manner.response) if manner.lead is None else manner.lead
+
+
+def _led(targets: Targets, t: Array, tempo: float, duration: float, lead: Lead) -> Array:
+    """Targets at times t; in the time of the lead from the places of the start to the dancer's first pose."""
+    places = targets.at(np.clip((t - duration) * tempo, 0.0, targets.t[-1]))
+    return lead.to(places, _eased(t / duration)) if duration > 0 else places
 
 
 def _eased(s: Array) -> Array:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stepmap.jobs.imitate.pictures import Pair
 
 GENTLER = "Make response longer or tempo slower, or ask for a tension in [imitate.tension]"
+SLACK, PULL = 0.3, 0.004  # of the least force at the start; its weight [1/N²] beside a distance of 1 m
 SCALE = 1000.0  # of the cost: J is in thousandths of m² s
 
 
@@ -99,8 +100,15 @@ class ImitationJob(TrackingJob):
         first = problem.first_guess()
         size = float(problem.cost.value(first))
         limit = s.tolerance * (size if np.isfinite(size) else 1.0)
+        options: dict[str, Any] = {"method": s.method, "tolerance": limit, "monitor": monitor}
         try:
-            return optimize(problem, method=s.method, max_iterations=s.max_iterations, tolerance=limit, monitor=monitor)
+            found = optimize(problem, max_iterations=s.max_iterations, **options)
+            left = s.max_iterations - len(found.history)
+            if self.tension is None and found.status.ok and left > 0 and self._pushes(found):
+                pulled = replace(self, tension=self._pulling).problem()
+                more = optimize(replace(pulled, guess=found.trajectory), max_iterations=left, **options)
+                found = replace(more, history=found.history + more.history)
+            return found
         except ModelError as error:  # of the regulator: where wires are nearly singular, slopes have no size
             raise ConvergenceError(
                 f"the motion comes to poses in which wires are nearly singular ({error})",
@@ -109,6 +117,16 @@ class ImitationJob(TrackingJob):
                 x=self.start,
                 hint=f"{GENTLER}.",
             ) from None
+
+    def _pushes(self, found: Solution) -> bool:
+        return bool(self.step.nc and Simulation(self.step, found.trajectory).multipliers.min() < 0)
+
+    @property
+    def _pulling(self) -> Tension:
+        """A soft limit for wires that would push, at a part of what the slackest has at the start."""
+        at_rest = self.step.step(self.start, self.held).multipliers
+        assert at_rest is not None
+        return Tension(low=SLACK * float(at_rest.min()), weight=SCALE * PULL)
 
     def drawn(self, solution: Solution) -> dict[str, Figure]:
         """Pictures by name: those of every motion, and the dancer beside the mechanism."""

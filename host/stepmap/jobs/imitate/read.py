@@ -120,8 +120,8 @@ def manner_of(settings: Table) -> Manner:
     """How the motion is to be imitated."""
     usual = Manner()
     tempo = positive(settings, "tempo", 1.0) if "tempo" in settings else None
-    lead = settings.number("lead", usual.lead, unit="seconds")
-    if lead < 0:
+    lead = settings.number("lead", unit="seconds") if "lead" in settings else None
+    if lead is not None and lead < 0:
         raise settings.error(f"must not be negative, got {lead:g}", "lead")
     return Manner(positive(settings, "response", usual.response), positive(settings, "room", usual.room), lead, tempo)
 
