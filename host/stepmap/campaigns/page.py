@@ -80,9 +80,7 @@ def _tiles(shown: list[Column], through: Mapping[str, Any], ok: Array) -> list[T
 
 def _distributions(shown: list[Column], through: Mapping[str, Any]) -> Section:
     drawn = [histogram(c.label, _numbers(through[c.name]), expected=c.expected) for c in shown]
-    text = (
-        "Bars count trials, the line is the part of them up to each value. Black is the mean, dashed what it should be."
-    )
+    text = "Bars count trials, the line is their part up to each value. Upright: the mean, dashed what it should be."
     return Section("Distributions", text, (), (), drawings=drawn)
 
 

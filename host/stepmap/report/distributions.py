@@ -16,7 +16,7 @@ from stepmap.arrays import Array
 from stepmap.report.document import Drawing
 
 WIDTH, HEIGHT = 380.0, 230.0
-LEFT, RIGHT, TOP, BOTTOM = 56.0, 40.0, 12.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 72.0, 40.0, 12.0, 40.0
 BINS = 40
 MOST = 1500  # points of a picture: more are one blot, and megabytes
 FAR = 25.0  # interquartile ranges, from which on an axis leaves out what lies beyond
