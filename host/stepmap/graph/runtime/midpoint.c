@@ -83,7 +83,7 @@ SM_EXPORT int sm_curvature(void *work, const double *par, double dt, const doubl
   if (at_solution(s, &a)) {
     return SM_SINGULAR;
   }
-  differentiate_both(s, &a, 0);
+  differentiate_unknowns(s, &a);
   adjoint(s, eta, NULL, mu);
   evaluate_contractions(s, &a, eta, mu);
   assemble(s, dt);

@@ -483,15 +483,12 @@ static void differentiate_length(workspace *s, const arguments *a) {
 }
 #endif
 
-/* D = dz/dw = -G_z^-1 G_w and E = dp2/dz, from what was evaluated and factorized at the solution, and, where momenta are
- * asked for, P = dp2/dw. */
-SM_INLINE void differentiate_both(workspace *s, const arguments *a, int momenta) {
+/* D = dz/dw = -G_z^-1 G_w and E = dp2/dz, from what was evaluated and factorized at the solution; P = dp2/dw at fixed z. */
+static void differentiate_unknowns(workspace *s, const arguments *a) {
   const real dt = a->dt;
   static const int active[NA] = ACTIVE;
   memset(s->D, 0, sizeof s->D);
-  if (momenta) {
-    memset(s->P, 0, sizeof s->P);
-  }
+  memset(s->P, 0, sizeof s->P);
   for (int i = 0; i < ND; i++) {
     real *dz = s->D + i * NWP, *dp = s->P + i * NWP;
     for (int j = 0; j < NA; j++) {
@@ -499,25 +496,17 @@ SM_INLINE void differentiate_both(workspace *s, const arguments *a, int momenta)
       const real qq = 0.25 * dt * s->Lqq[k], vv = s->Lvv[k] / dt;
       const real force = 0.5 * dt * s->Fq[k] - s->Fv[k];
       dz[column] -= qq - 0.5 * (s->Lqv[k] + s->Lvq[k]) + vv + LEFT * force;
+      dp[column] += force_entry(s, dt, k, -1.0);
       if (column >= ND) { /* the next kinematic value */
         dz[W_NEXT + column - ND] -= newton_entry(s, dt, i, j);
-      }
-      if (momenta) {
-        dp[column] += force_entry(s, dt, k, -1.0);
-        if (column >= ND) {
-          dp[W_NEXT + column - ND] += force_entry(s, dt, k, 1.0);
-        }
+        dp[W_NEXT + column - ND] += force_entry(s, dt, k, 1.0);
       }
     }
     dz[W_P + i] -= 1.0;
+    dp[W_P + i] += 1.0;
     for (int j = 0; j < NU; j++) {
       dz[W_U + j] -= LEFT * dt * s->Fu[i * NU + j];
-    }
-    if (momenta) {
-      dp[W_P + i] += 1.0;
-      for (int j = 0; j < NU; j++) {
-        dp[W_U + j] += dt * s->Fu[i * NU + j];
-      }
+      dp[W_U + j] += dt * s->Fu[i * NU + j];
     }
     for (int j = 0; j < ND; j++) {
       s->E[i * NZ + j] = force_entry(s, dt, i * NA + j, 1.0);
@@ -527,7 +516,7 @@ SM_INLINE void differentiate_both(workspace *s, const arguments *a, int momenta)
     }
   }
 #ifdef SM_EXTENDED
-  differentiate_length(s, a); /* its column of P is of no use alone */
+  differentiate_length(s, a);
 #endif
   if (NC > 0) {
     const real *const in[] = {s->q1, a->par, s->lam};
@@ -536,9 +525,7 @@ SM_INLINE void differentiate_both(workspace *s, const arguments *a, int momenta)
     for (int i = 0; i < ND; i++) {
       for (int j = 0; j < NQ; j++) {
         s->D[i * NWP + j] += s->H1[i * NQ + j];
-        if (momenta) {
-          s->P[i * NWP + j] -= s->H1[i * NQ + j];
-        }
+        s->P[i * NWP + j] -= s->H1[i * NQ + j];
       }
     }
     for (int c = 0; c < NC; c++) {
@@ -548,12 +535,13 @@ SM_INLINE void differentiate_both(workspace *s, const arguments *a, int momenta)
     }
   }
   sm_lu_solve_many(s->matrix, s->pivot, s->inverse, s->D, NZ, NWP);
-  if (momenta) {
-    sm_multiply_add(s->P, 1.0, s->E, NZ, 1, s->D, ND, NZ, NWP);
-  }
 }
 
-static void differentiate_there(workspace *s, const arguments *a) { differentiate_both(s, a, 1); }
+/* The same with P = dp2/dw. */
+static void differentiate_there(workspace *s, const arguments *a) {
+  differentiate_unknowns(s, a);
+  sm_multiply_add(s->P, 1.0, s->E, NZ, 1, s->D, ND, NZ, NWP);
+}
 
 #ifndef SM_LANES
 static int differentiate(workspace *s, const arguments *a) {
