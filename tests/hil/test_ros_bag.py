@@ -226,6 +226,13 @@ def test_nothing_is_written_over(recording: Path, bag: Path, tmp_path: Path) -> 
     assert (bag / "metadata.yaml").read_bytes() == before
 
 
+def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, told, complaints = call([*STEPMAP, "report", str(tmp_path / "none"), "--rosbag", str(tmp_path / "file/bag")])
+    assert (code, told) == (2, "")
+    assert complaints.startswith(f"error: --rosbag: {tmp_path / 'file'} is not a folder\nhint: ")
+
+
 def test_a_bag_is_made_of_one_recording(recording: Path, tmp_path: Path) -> None:
     words = [*STEPMAP, "report", str(recording), str(recording), "--rosbag", str(tmp_path / "bag")]
     code, _, complaints = call(words)

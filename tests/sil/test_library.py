@@ -221,8 +221,8 @@ def check_names(objects: list[Path], folder: Path, prefix: str) -> None:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    """Channels and indices out of range, NaN, other schedules; numbers beyond a format are limited."""
-    made, _ = suspended_mass()
+    """Channels and indices out of range, NaN, other schedules; rows and numbers that are too large are limited."""
+    made, _ = delayed()
     folder = write(made, tmp_path / "crane", "crane")
     (tmp_path / "wrong.c").write_text(WRONG)
     objects = compiled(folder, "crane", tmp_path)
@@ -240,7 +240,7 @@ WRONG = """\
     return __LINE__; \\
   }
 int main(void) {
-  static crane_controller c;
+  static crane_controller c, far;
   static uint32_t other[CRANE_SM_SCHEDULE_BYTES / 4U];
   crane_controller before;
   REQUIRE(crane_start(&c) == 0);
@@ -267,6 +267,14 @@ int main(void) {
   crane_law(&c);
   crane_predict(&c);
   REQUIRE(crane_row(&c) + 1U == crane_rows(&c));
+  REQUIRE(crane_start(&c) == 0 && crane_start(&far) == 0);
+  crane_set_row(&c, crane_rows(&c));
+  crane_set_row(&far, UINT32_MAX);
+  crane_law(&c);
+  crane_law(&far);
+  for (unsigned i = 0; i < CRANE_COMMANDS; i++) {
+    REQUIRE(crane_command(&far, i) == crane_command(&c, i));
+  }
   REQUIRE(crane_z_raw(0, 1e30) == CRANE_RAW_MAX && crane_z_raw(0, -1e30) == -CRANE_RAW_MAX);
   REQUIRE(crane_z_raw(0, 0.25) == (crane_real)(0.25 * (1 << 29)) && crane_z_si(0, 1 << 28) == 0.5);
   REQUIRE(crane_x_raw(0, __builtin_nan("")) == 0 && crane_u_si(CRANE_COMMANDS, 5) == 0.0);

@@ -136,7 +136,8 @@ def test_a_write_that_fails_leaves_the_old_one(there: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    "prefix", ["Crane", "2nd", "a-b", "a__b", "sm", "crane_sm", "string", "math", "_a", "a_", "ä", ""]
+    "prefix",
+    ["Crane", "2nd", "a-b", "a__b", "sm", "crane_sm", "string", "math", "main", "test", "m", "_a", "a_", "ä", ""],
 )
 def test_prefixes_that_c_or_a_build_would_trip_over(prefix: str) -> None:
     with pytest.raises(ModelError, match="--prefix"):

@@ -8,16 +8,19 @@ from stepmap.errors import ModelError
 
 PATTERN = re.compile(r"[a-z]([a-z0-9_]{0,30}[a-z0-9])?", re.ASCII)
 OWN = "sm"  # of stepmap's own firmware
-# <prefix>.h would be found in place of a header of C or C++, of POSIX, or of Arduino, Zephyr and ESP-IDF.
+# <prefix>.h would be found in place of a header of C or C++, of POSIX, or of Arduino, Zephyr, ESP-IDF and STM32Cube.
 HEADERS = frozenset(
     (
+        "alloca",
         "arduino",
         "assert",
         "complex",
         "ctype",
         "dirent",
+        "endian",
         "errno",
         "fcntl",
+        "features",
         "fenv",
         "float",
         "inttypes",
@@ -25,9 +28,11 @@ HEADERS = frozenset(
         "kernel",
         "limits",
         "locale",
+        "main",
         "malloc",
         "math",
         "memory",
+        "newlib",
         "pthread",
         "sched",
         "sdkconfig",
@@ -61,6 +66,24 @@ HEADERS = frozenset(
         "zephyr",
     )
 )
+# CMake keeps these names of targets for itself, and a target c or m would be linked in place of a library of C.
+TARGETS = frozenset(
+    (
+        "all",
+        "c",
+        "clean",
+        "edit_cache",
+        "help",
+        "install",
+        "list_install_components",
+        "m",
+        "package",
+        "package_source",
+        "preinstall",
+        "rebuild_cache",
+        "test",
+    )
+)
 PUBLIC, INTERNAL = re.compile(r"\b(lib|LIB)_"), re.compile(r"\b(sm|SM)_")
 INCLUDE = re.compile(r'(#include ["<])(\w+)\.h([">])')
 
@@ -77,6 +100,8 @@ def require_prefix(prefix: str) -> None:
         raise ModelError(f"--prefix: {prefix!r} is kept for names within libraries; give another, such as crane")
     if prefix in HEADERS:
         raise ModelError(f"--prefix: {prefix}.h would be taken for another header of that name; give another")
+    if prefix in TARGETS:
+        raise ModelError(f"--prefix: CMake would take {prefix} for something else; give another, such as crane")
 
 
 def default_prefix(job: str) -> str:

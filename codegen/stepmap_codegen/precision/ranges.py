@@ -66,7 +66,7 @@ def require_declared(system: System) -> list[tuple[Coordinate | Input, float, fl
                 f"{_kind(quantity)} {quantity.name!r} [{quantity.unit}] has no limits",
                 signal=quantity.name,
                 cause="Fixed-point formats and the limits of commands follow from them.",
-                hint="Give low and high where it is declared.",
+                hint="Give low and high where it is declared; of a URDF, revolute joints have them.",
             )
         found.append((quantity, quantity.low, quantity.high))
     return found

@@ -88,6 +88,7 @@ def _require_bag(folder: Path, *, alone: bool) -> None:
             hint="Leave OTHER and --out out, or run stepmap report twice.",
         )
     bag.require_free(folder)
+    runs.require_writable(folder.absolute().parent, "--rosbag")
 
 
 def _write_bag(folder: Path, file: Path, recorded: RecordedRun) -> None:

@@ -292,7 +292,8 @@ void lib_contact_si(lib_controller *c, double age) { lib_contact(c, RAW(age, LIB
 #else
 uint32_t lib_row(const lib_controller *c) { return c->row < c->schedule.count ? c->row : c->schedule.count - 1U; }
 
-void lib_set_row(lib_controller *c, uint32_t row) { c->row = row; }
+/* Far behind the last row, one more tick or the delay would wrap to the first. */
+void lib_set_row(lib_controller *c, uint32_t row) { c->row = row < c->schedule.count ? row : c->schedule.count; }
 #endif
 
 uint32_t lib_overflows(const lib_controller *c) { return c->controller.overflows; }
