@@ -192,7 +192,7 @@ NATIVE = BoardSpec(
     runs=Runs.PROCESS,
     environment={
         "platform": "native",
-        "build_flags": "${env.build_flags} -Ifirmware/port/native -DSTEPMAP_MOTOR_LATE_US=50000U",
+        "build_flags": "${env.build_flags} -O1 -Ifirmware/port/native -DSTEPMAP_MOTOR_LATE_US=50000U",
     },
     target=TARGETS["host"],
     bank_bytes=144 * KIB,  # two arms of a puppet that wave for 7 s take 137 with all gains
