@@ -78,7 +78,7 @@ def generate(
     ] = None,
     board: BoardOption = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder to write. [default: FOLDER/<job>/generate]")
+        Path | None, typer.Option(metavar="DIR", help="The folder to write. [default: generate in FOLDER/<job>]")
     ] = None,
     library: LibraryFolder = None,
     prefix: Prefix = None,
