@@ -73,9 +73,9 @@ static bool check_timestamp(sm_link *l, const uint8_t *frame, const uint8_t *blo
   const uint64_t timestamp = sender.last;
   bool known = false;
   sm_link_stream *stream = find_stream(l, &sender, &known);
-  /* A new sender needs a timestamp above all of the senders that were evicted: a frame of one of those that comes
-   * again is no new sender. */
-  const bool repeated = timestamp <= stream->last || (!known && timestamp <= l->evicted);
+  /* A new sender needs a timestamp above that of the sender whose stream it takes. That one was the oldest, so no stream
+   * is ever older than a sender that was evicted: a frame of one of those that comes again is refused, too. */
+  const bool repeated = timestamp <= stream->last;
   if (timestamp < l->window_start || repeated || (!known && timestamp + SENDER_LAG < l->timestamp)) {
     l->counts.replayed++;
     return false;
@@ -83,9 +83,6 @@ static bool check_timestamp(sm_link *l, const uint8_t *frame, const uint8_t *blo
   if (sm_store_reserve(l->store, timestamp) != 0) {
     l->counts.unsaved++;
     return false;
-  }
-  if (!known && stream->last > l->evicted) {
-    l->evicted = stream->last;
   }
   *stream = sender;
   if (timestamp > l->timestamp) {
@@ -212,7 +209,7 @@ static frame_result parse_frame(sm_link *l, bool quiet, size_t *size, sm_message
   if (l->filled < *size) {
     return NEED_MORE;
   }
-  if (inside && l->scanned + (size_t)HEADER_PREFIX <= l->filled && !quiet) {
+  if (inside && !quiet) {
     *size = l->scanned + (size_t)HEADER;
     return NEED_MORE;
   }

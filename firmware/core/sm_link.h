@@ -68,7 +68,6 @@ typedef struct {
   void *context;
   uint64_t window_start;                   /* 10 µs; start of the replay window, fixed since the start */
   uint64_t timestamp;                      /* 10 µs; highest one seen or sent */
-  uint64_t evicted;                        /* 10 µs; highest timestamp of senders whose stream was given to others */
   sm_link_stream streams[SM_LINK_STREAMS]; /* senders that were heard last */
   sm_link_counts counts;
   uint32_t dropped;  /* bytes that have left `bytes`; counts up, wraps */

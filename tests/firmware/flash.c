@@ -22,6 +22,7 @@ static bool has_weak[PORT_REGIONS];
 static bool is_spoilt[PORT_REGIONS]; /* worn or rotten somewhere */
 static _Alignas(8) uint8_t seen[PORT_REGIONS][FLASH_ROOM];
 static uint32_t weak_ones; /* of 256; 0: cells are certain */
+static bool weak_alike;    /* one throw of the dice for all cells that are read at once */
 static uint32_t dice = 1;
 
 void flash_cut(uint32_t nth, uint32_t bytes, uint32_t seed) {
@@ -38,6 +39,8 @@ void flash_weaken(uint32_t ones, uint32_t seed) {
   weak_ones = ones;
   dice = seed | 1U;
 }
+
+void flash_agree(bool alike) { weak_alike = alike; }
 
 void flash_wear(port_region region, uint32_t at, uint8_t bits) {
   worn[region][at] |= bits;
@@ -62,6 +65,7 @@ void flash_renew(void) {
     is_spoilt[region] = false;
   }
   weak_ones = 0;
+  weak_alike = false;
 }
 
 /* A bit of chance. */
@@ -96,10 +100,11 @@ const uint8_t *port_region_read(port_region region) {
   if (flash_sizes[region] == 0U || !has_weak[region]) {
     return flash_sizes[region] > 0U ? flash[region] : NULL;
   }
+  const bool alike = weak_alike && reads_as_one();
   for (uint32_t i = 0; i < flash_sizes[region]; i++) {
     uint8_t chance = 0;
     for (uint8_t bits = weak[region][i]; bits != 0U; bits = (uint8_t)(bits & (bits - 1U))) {
-      chance |= reads_as_one() ? (uint8_t)(bits & -bits) : 0U;
+      chance |= (weak_alike ? alike : reads_as_one()) ? (uint8_t)(bits & -bits) : 0U;
     }
     seen[region][i] = (uint8_t)((flash[region][i] & ~weak[region][i]) | chance);
   }

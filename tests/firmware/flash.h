@@ -5,6 +5,7 @@
 #define FLASH_H
 
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "port.h"
@@ -28,6 +29,9 @@ void flash_deny(uint32_t nth);
 /* From now on bits that an operation was changing when power was lost read differently each time: as 1 `ones` times out
  * of 256, by chance. 0 ends that, and cells stay as they were read last. */
 void flash_weaken(uint32_t ones, uint32_t seed);
+
+/* Whether all of those bits that are read at once read alike; until flash_renew. */
+void flash_agree(bool alike);
 
 /* A cell that does not become 1 again, however often it is erased. */
 void flash_wear(port_region region, uint32_t at, uint8_t bits);

@@ -18,6 +18,7 @@ static sm_upload upload;
 static bool alive;
 static bool idle = true;
 static bool has_key;
+static bool has_check = true;
 static uint8_t key[SM_DIGEST];
 static const uint8_t board_id[PORT_BOARD_ID] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 static uint8_t model[8] = {'m', 'o', 'd', 'e', 'l', '0', '0', '1'};
@@ -133,7 +134,7 @@ static int reboot(uint8_t system) {
   sm_store_open(&store);
   const int erased = sm_store_erase_ahead(&store);
   const int started = sm_link_start(&link, &store, system, has_key ? key : NULL, board_id, output, &sent);
-  sm_upload_start(&upload, &store, model, has_key ? key : NULL, board_id, check);
+  sm_upload_start(&upload, &store, model, has_key ? key : NULL, board_id, has_check ? check : NULL);
   return erased != 0 ? erased : started;
 }
 
@@ -141,6 +142,18 @@ static uint32_t read32(const uint8_t *at) {
   uint32_t v;
   memcpy(&v, at, sizeof v);
   return v;
+}
+
+/* A message as the link hands it out: id and payload. */
+static void hand_over(const uint8_t *bytes, size_t size) {
+  const sm_message message = {
+      .id = read32(bytes), .system = 255, .component = 1, .size = (uint8_t)(size - 4U), .payload = bytes + 4};
+  handle(&message);
+}
+
+static void put_partial(void) {
+  const uint32_t words[2] = {link.pending, (uint32_t)sm_link_partial_bytes(&link)};
+  put(&sent, words, sizeof words);
 }
 
 /* Carries out a request and puts the answer into `sent`. */
@@ -282,6 +295,27 @@ static void act(char request, const uint8_t *bytes, size_t size) {
   case 'N': /* puts a slot into use: slot and size */
     result = sm_store_activate(&store, (port_region)read32(bytes), read32(bytes + 4), model);
     put(&sent, &result, sizeof result);
+    break;
+  case 't': { /* one call of sm_link_take */
+    sm_message message;
+    const size_t taken = sm_link_take(&link, bytes, size, &message);
+    const uint32_t words[2] = {(uint32_t)taken, message.id};
+    put(&sent, words, sizeof words);
+    put_partial();
+    break;
+  }
+  case 'd': /* drops the frame that was begun */
+    sm_link_drop_partial(&link);
+    put_partial();
+    break;
+  case 'u':
+    hand_over(bytes, size);
+    break;
+  case 'c': /* whether the firmware looks into schedules, from the next reset on */
+    has_check = bytes[0] != 0U;
+    break;
+  case 'p': /* uncertain cells of one read agree */
+    flash_agree(bytes[0] != 0U);
     break;
   default:
     abort();
