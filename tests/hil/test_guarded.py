@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,9 @@ def test_a_build_that_stands_still_ends_with_a_reason(tmp_path: Path) -> None:
 
         def stop() -> bool:
             for path in Path("/proc").glob("[0-9]*/cmdline"):
-                words = path.read_bytes().split(b"\0") if path.exists() else []
+                words: list[bytes] = []
+                with suppress(OSError):  # it has ended meanwhile
+                    words = path.read_bytes().split(b"\0")
                 if made.owns(int(path.parent.name)) and any(word.endswith(b"/pio") for word in words):
                     os.kill(int(path.parent.name), signal.SIGSTOP)
                     stopped.append(int(path.parent.name))
