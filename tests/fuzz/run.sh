@@ -2,12 +2,18 @@
 # Fuzzes parser, upload, reader of schedules and store, each for so many seconds, with address and undefined-behaviour
 # sanitizers. A run begins with the inputs of tests/fuzz/corpus, a line of hexadecimal digits each, and those that found
 # something new before, which are kept in build/fuzz. KEEP=yes writes the smallest ones that reach all that was reached.
+# RUNS=number tries so many inputs instead, however long that takes.
 # usage: tests/fuzz/run.sh SECONDS [TARGET]...
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:?usage: tests/fuzz/run.sh SECONDS}
 python=${PYTHON:-$([[ -x .venv/bin/python ]] && echo .venv/bin/python || echo python3)}
 out=${FUZZ_OUT:-build/fuzz}
+if [[ ${RUNS:-} ]]; then
+  limit=-runs=$RUNS span="$RUNS inputs"
+else
+  limit=-max_total_time=$seconds span="$seconds s"
+fi
 
 command -v clang >/dev/null || { echo "install clang and its libFuzzer (Debian: clang, libclang-rt-dev)" >&2; exit 2; }
 mkdir -p "$out"
@@ -27,9 +33,9 @@ import pathlib, sys
 for number, line in enumerate(pathlib.Path(sys.argv[1]).read_text().split()):
     pathlib.Path(sys.argv[2], f"{number}").write_bytes(bytes.fromhex(line))
 END
-  if "$out/fuzz_$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -print_final_stats=1 \
+  if "$out/fuzz_$target" "$limit" -max_len=4096 -timeout=10 -print_final_stats=1 \
     -artifact_prefix="$out/crash_${target}_" "$out/corpus_$target" "$kept" 2>"$out/$target.log"; then
-    echo "== $target, $seconds s: nothing found"
+    echo "== $target, $span: nothing found"
   else
     echo "== $target: see $out/$target.log and the inputs $out/crash_${target}_*"
     grep -E 'ERROR|SUMMARY|runtime error' "$out/$target.log" || true

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SECONDS = 2
+RUNS = 600  # inputs, not seconds: a busy machine tries as many
 
 
 def has_fuzzer(folder: Path) -> bool:
@@ -27,12 +27,12 @@ def has_fuzzer(folder: Path) -> bool:
 def test_nothing_is_found_in_a_short_run(tmp_path: Path) -> None:
     if not has_fuzzer(tmp_path):
         pytest.skip("needs clang with libFuzzer (Debian: clang, libclang-rt-dev)")
-    environment = os.environ | {"FUZZ_OUT": str(tmp_path / "out"), "PYTHON": sys.executable}
-    run = subprocess.run([HERE / "run.sh", str(SECONDS)], env=environment, capture_output=True, text=True)
+    environment = os.environ | {"FUZZ_OUT": str(tmp_path / "out"), "PYTHON": sys.executable, "RUNS": str(RUNS)}
+    run = subprocess.run([HERE / "run.sh", "0"], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     executed = [int(number) for number in re.findall(r"number_of_executed_units: (\d+)", run.stdout)]
     assert len(executed) == 4
-    assert min(executed) > 500
+    assert min(executed) >= RUNS
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:

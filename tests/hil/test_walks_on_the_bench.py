@@ -102,7 +102,7 @@ def test_a_library_walks_as_the_integer_model(prepared: Prepared, tmp_path: Path
     assert made.plant.gait is not None
     driven = walked(made, made.plant.gait.steps + 20, seed=1)
     library = [("biped", write(made, tmp_path / "biped", "biped"))]
-    built = build_libraries(library, TARGETS["host"], tmp_path / "image", ("-Os",))
+    built = build_libraries(library, TARGETS["host"], tmp_path / "image", ("-O1",))
     (found,) = in_c(built, [made], [driven])
     expected = in_model(made, driven)
     require_same(made, found, expected)
