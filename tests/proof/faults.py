@@ -20,18 +20,20 @@ def _once(pattern: str, by: str) -> Callable[[str], str]:
 
 
 def _wider(text: str) -> str:
-    """A product in a sum that is not checked saturates at 32 bits."""
-    for a, b in re.findall(r"= (t\d+) [+-] (t\d+);", text):
-        for name in (a, b):
-            made, count = re.subn(rf"(int32_t {name} = sm_mul(?:_cut)?\(\w+, \w+, \d+), (?!32)\d+", r"\1, 32", text)
-            if count == 1:
-                return made
-    raise ValueError("no product is in a sum without a check: the fault was not put in")
+    """Products in sums that are not checked saturate at 32 bits: all of them, as operands may be too short for one."""
+    made, widened = text, 0
+    for pair in re.findall(r"= (t\d+) [+-] (t\d+);", text):
+        for name in pair:
+            made, count = re.subn(rf"(int32_t {name} = sm_mul(?:_cut)?\(\w+, \w+, \d+), (?!32)\d+", r"\1, 32", made)
+            widened += count
+    if not widened:
+        raise ValueError("no product is in a sum without a check: the fault was not put in")
+    return made
 
 
 FAULTS: dict[str, tuple[Callable[[str], str], str]] = {  # how it is put in, and what the analyser must say
     "a sum without a check": (_once(r"sm_add\((\w+), (\w+), &overflowed\)", r"\1 + \2"), "signed overflow"),
-    "a product held to too many bits": (_wider, "signed overflow"),
+    "products held to too many bits": (_wider, "signed overflow"),
     "a shift by 32": (_once(r"\((\w+) >> 1\)", r"(\1 >> 32)"), "invalid RHS operand for shift"),
     "a product that does not fit": (_once(r"sm_mul_wide\((\w+), (\w+), \d+\)", r"sm_mul_wide(\1, \2, 20)"), "fits"),
     "a division by a field": (_once(r"sm_high_cut\((\w+), \w+\)", r"\1 / c->P[0]"), "division by zero"),
