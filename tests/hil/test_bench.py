@@ -38,7 +38,7 @@ from stepmap_hil.wire.session import Session
 from tests.hil.commands import LONG, NewRuns, build_folder, call, command, running, started
 from tests.hil.rigs import quiet, rig
 from tests.pil.built import KEY
-from tests.processes import wait_for
+from tests.processes import run_python, wait_for
 from tests.realtime import real_time
 
 KEYS = {
@@ -94,6 +94,22 @@ def test_real_time_is_held() -> None:
         assert summary["jitter_ms"]["p50"] < 10
         assert summary["jitter_ms"]["max"] < 100  # a machine may stand still for a moment, as the probe allows
     assert summary["bit_exact_with_host"] is not False
+
+
+PRIORITY = """
+import os
+from stepmap_hil.bench.priority import keeping_time
+here = os.getpriority(os.PRIO_PROCESS, 0)
+with keeping_time():
+    print(os.getpriority(os.PRIO_PROCESS, 0) <= here)
+print(os.getpriority(os.PRIO_PROCESS, 0) == here)
+"""
+
+
+def test_the_priority_of_real_time_is_given_back() -> None:
+    """Else all that a program starts after a run would come before everybody else."""
+    done = run_python(PRIORITY)
+    assert (done.stdout.split(), done.stderr) == (["True", "True"], "")
 
 
 @pytest.mark.prepares

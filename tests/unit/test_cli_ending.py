@@ -220,6 +220,28 @@ def test_alarms(code: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+IN_SET_NAME = """
+import signal, sys
+from stepmap.cli.signals import Ending
+class Field:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGTERM)
+with Ending().heeded():
+    try:
+        class Coordinate:
+            field = Field()
+        signal.pause()
+    except KeyboardInterrupt as interrupt:
+        print(f"{interrupt}; {'Coordinate' in vars()}")
+"""
+
+
+def test_a_signal_while_a_class_gets_its_fields() -> None:
+    """Python up to 3.11 makes an exception there a RuntimeError, as if the module were broken."""
+    done = run_python(IN_SET_NAME)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "terminated; True\n", "")
+
+
 # While modules are imported
 
 

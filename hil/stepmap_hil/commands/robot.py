@@ -13,7 +13,7 @@ from stepmap.cli.output import console, working
 from stepmap_codegen import generate as generation
 from stepmap_codegen.boards import NATIVE
 from stepmap_codegen.emit.encoders import measures_itself
-from stepmap_hil.bench.priority import keep_time
+from stepmap_hil.bench.priority import keeping_time
 from stepmap_hil.bench.settings import settings_in
 from stepmap_hil.commands.prepare import controller_of, firmware, own_key
 from stepmap_hil.depth import Camera, Scene
@@ -54,8 +54,8 @@ def robot(
     key = own_key(build / job.name)
     _, program = firmware(job, generated, building.Choices(NATIVE.name, key), build)
     place = rig or build / job.name / "rig.toml"
-    keep_time()
-    with EmulatedRobot(job, controller, program, settings, key, seed) as made, suppress(KeyboardInterrupt):
+    robot = EmulatedRobot(job, controller, program, settings, key, seed)
+    with keeping_time(), robot as made, suppress(KeyboardInterrupt):
         made.write_rig(place)
         console().print(f"a robot is at {made.port}, its rig is {place}; in another terminal:", soft_wrap=True)
         console().print(f"\n    stepmap bench {file} --rig {place}\n\nCtrl-C ends it.", soft_wrap=True)

@@ -118,12 +118,15 @@ def _is_bad_time(frame: FrameType | None) -> bool:
 
     CasADi, when it converts arguments, drops exceptions or makes them errors of its own; the import system cleans up in
     callbacks of weak references, whose exceptions Python prints and forgets; mcap would leave a record half
-    written, and nothing behind it could be read; a library in C++ whose import fails halfway crashes when Python ends.
+    written, and nothing behind it could be read; a library in C++ whose import fails halfway crashes when Python ends;
+    up to 3.11 a class that is made turns exceptions of ``__set_name__`` into a RuntimeError.
     """
     if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         return True
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in UNINTERRUPTED or _loads_library(frame):
+            return True
+        if frame.f_code.co_name == "__set_name__":
             return True
         frame = frame.f_back
     return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from stepmap_codegen import boards
 from stepmap_hil.bench import execute as running
 from stepmap_hil.bench.facts import early_facts, facts
 from stepmap_hil.bench.operator import Terminal, Unattended
-from stepmap_hil.bench.priority import keep_time
+from stepmap_hil.bench.priority import keeping_time
 from stepmap_hil.bench.setup import Setup
 from stepmap_hil.commands.bench.finish import finish
 from stepmap_hil.commands.bench.origin import origin_of
@@ -47,9 +47,8 @@ def run(request: Request) -> None:
     clock.on_end = StageList(clock.done)  # not before: a mistake in the job is all there is to say then
     prepared = prepare(request, task, clock)
     other = prepared.with_uploads(clock) if prepared.compares and task.port is None else None
-    if task.mode == "realtime":
-        keep_time()
-    with _listening(prepared) as listener, _kept(prepared) as kept:
+    priority = keeping_time() if task.mode == "realtime" else nullcontext()
+    with priority, _listening(prepared) as listener, _kept(prepared) as kept:
         setup = prepared.flashed(kept.scratch, clock)
         bench = _BenchRun(prepared, setup, other, listener, clock)
         about = setup.about()
