@@ -31,6 +31,15 @@ typedef enum {
   PORT_RESET_UNKNOWN = 5
 } port_reset;
 
+/* What hardware tells by itself, one bit each. The numbers go over the wire. */
+enum {
+  PORT_ALARM_DRIVER = 1,   /* a motor driver pulls its fault line */
+  PORT_ALARM_SUPPLY = 2,   /* the supply is too low to write flash, or was since the last call */
+  PORT_ALARM_BROWNOUT = 4, /* the chip runs on below that: its brown-out level is an option that was not set */
+  PORT_ALARM_ENCODER =
+      256 /* times 2^n: both lines of encoder n changed at once since the last call, counts were lost */
+};
+
 /* Memory that outlives a reset. A slot holds one uploaded schedule, a log the counters (sm_store.h). */
 typedef enum { PORT_SLOT_A = 0, PORT_SLOT_B = 1, PORT_LOG_A = 2, PORT_LOG_B = 3, PORT_REGIONS = 4 } port_region;
 
@@ -74,6 +83,9 @@ void port_drive(unsigned motor, int32_t effort);
 /* Returns the counts of one encoder; wraps like an int32_t. encoder 0 … PORT_ENCODERS - 1. */
 int32_t port_encoder(unsigned encoder);
 
+/* Returns the alarms there are, a sum of PORT_ALARM_…; 0 where the board can notice none. */
+uint32_t port_alarms(void);
+
 /* Starts the watchdog: a reset follows when it is not fed for timeout_ms. It cannot be stopped again. */
 void port_watchdog_start(uint32_t timeout_ms);
 
@@ -87,11 +99,11 @@ size_t port_region_size(port_region region);
 const uint8_t *port_region_read(port_region region);
 
 /* Sets a region to 0xFF. Returns 0, or negative on failure: parts of it may be erased then. May stop the processor for
- * seconds. */
+ * seconds. Fails at once, and changes nothing, while the supply is too low. */
 int port_region_erase(port_region region);
 
 /* Clears bits of an erased part; offset and size are multiples of PORT_WRITE_UNIT. Returns 0 when the bytes read
- * back equal, else negative: parts of them may be written then. */
+ * back equal, else negative: parts of them may be written then. Fails while the supply is too low. */
 int port_region_write(port_region region, size_t offset, const uint8_t *from, size_t size);
 
 /* Returns whether regions outlive a loss of power; false where an emulator cannot write flash and RAM stands in for

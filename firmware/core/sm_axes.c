@@ -4,13 +4,18 @@
 
 #include "sm_loop.h"
 
-#define HOLD_BRAKE_US 1000U     /* µs, one motor step: a ramp that should have ended already ends at once */
+#define HOLD_BRAKE_US 1000U /* µs, one motor step: a ramp that should have ended already ends at once */
+#define ENCODERS_USED ((1U << SM_ENCODERS) - 1U) /* a bit for each */
 #define SPREAD_LIMIT INT64_C(4) /* times following_limit, between calibration measurements; beyond it is no noise */
 
 _Static_assert(SM_AXES <= PORT_MOTORS, "the robot has more motors than the board");
 _Static_assert(SM_ENCODERS <= PORT_ENCODERS, "the robot has more encoders than the board");
 _Static_assert(PORT_MOTORS <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many motors");
 _Static_assert(PORT_ENCODERS <= STEPMAP_LIMIT_ENCODERS, "messages cannot carry so many encoders");
+_Static_assert((int)STEPMAP_ALARM_DRIVER == (int)PORT_ALARM_DRIVER &&
+                   (int)STEPMAP_ALARM_SUPPLY == (int)PORT_ALARM_SUPPLY &&
+                   (int)STEPMAP_ALARM_ENCODER == (int)PORT_ALARM_ENCODER,
+               "alarms of messages are those of ports");
 
 const sm_motor_config sm_axes_config[SM_MOTORS] = SM_MOTOR_CONFIGS;
 
@@ -59,8 +64,7 @@ void sm_axes_apply_supervisor(sm_loop *l) {
   sm_report_transitions(l); /* at once: in some states there is no telemetry */
 }
 
-static void report_motor_fault(sm_loop *l, sm_motor_fault fault) {
-  const sm_reason reason = fault == SM_MOTOR_FOLLOWING ? SM_REASON_MOTOR_FOLLOWING : SM_REASON_MOTOR_ENCODER;
+static void report_motor_fault(sm_loop *l, sm_reason reason) {
   l->report.faults++;
   const sm_event event = {.kind = SM_EVENT_MOTOR_FAULT, .reason = reason};
   (void)sm_supervisor_handle(&l->supervisor, sm_clock_now_us(&l->clock), event);
@@ -81,26 +85,70 @@ int32_t sm_axes_effort(sm_loop *l, unsigned i, uint32_t dt_us) {
     return 0;
   }
   if (before == SM_MOTOR_OK && m->fault != SM_MOTOR_OK) {
-    report_motor_fault(l, m->fault);
+    report_motor_fault(l, m->fault == SM_MOTOR_FOLLOWING ? SM_REASON_MOTOR_FOLLOWING : SM_REASON_MOTOR_ENCODER);
     sm_axes_apply_supervisor(l);
     return 0;
   }
   return effort;
 }
 
+static void heed_supply(sm_loop *l, uint32_t alarms) {
+  if ((alarms & PORT_ALARM_SUPPLY) != 0U && l->supervisor.state != SM_STATE_FAULT) {
+    l->report.faults++;
+    sm_loop_event(l, SM_EVENT_SUPPLY_LOW);
+    sm_axes_apply_supervisor(l);
+  }
+}
+
+/* Returns whether the position of a motor, or what an encoder measures, is not to be believed any more. */
+static bool has_lost_counts(sm_axes *a, uint32_t alarms) {
+  bool lost = false;
+  for (unsigned i = 0; i < PORT_ENCODERS; i++) {
+    const uint32_t used = alarms / PORT_ALARM_ENCODER & ENCODERS_USED;
+    a->encoder_steps[i] = (uint8_t)(a->encoder_steps[i] + (used >> i & 1U));
+    lost = lost || a->encoder_steps[i] > SM_AXES_ENCODER_STEPS;
+  }
+  return lost;
+}
+
+void sm_axes_heed(sm_loop *l, uint32_t alarms) {
+  sm_axes *a = &l->axes;
+  heed_supply(l, alarms);
+  const bool on = a->motion != SM_MOTION_OFF;
+  a->driver_steps = on && (alarms & PORT_ALARM_DRIVER) != 0U ? (uint8_t)(a->driver_steps + 1U) : 0U;
+  sm_reason reason = SM_REASON_NONE;
+  if (a->driver_steps >= SM_AXES_DRIVER_STEPS) {
+    reason = SM_REASON_MOTOR_DRIVER;
+  } else if (l->supervisor.calibrated && has_lost_counts(a, alarms)) {
+    reason = SM_REASON_MOTOR_ENCODER;
+  }
+  if (reason != SM_REASON_NONE) {
+    report_motor_fault(l, reason);
+    sm_axes_apply_supervisor(l);
+  }
+}
+
+bool sm_axes_supply_low(const sm_loop *l) { return (l->axes.alarms & PORT_ALARM_SUPPLY) != 0U; }
+
 void sm_axes_step(sm_loop *l) {
   sm_axes *a = &l->axes;
   const uint32_t clock = port_micros();
   const uint32_t dt = clock - a->step_us;
-  if (a->is_virtual || dt < SM_AXES_DUE_US) {
+  if (dt < SM_AXES_DUE_US) {
     return;
   }
   a->step_us = clock;
+  a->alarms = port_alarms();
+  if (a->is_virtual) {
+    heed_supply(l, a->alarms); /* nobody simulates the board's own */
+    return;
+  }
   if (a->motion != SM_MOTION_OFF && dt > l->supervisor.config->motor_late_us) {
     (void)sm_supervisor_handle(&l->supervisor, clock, (sm_event){.kind = SM_EVENT_MOTOR_LATE});
     sm_axes_apply_supervisor(l);
   }
   a->longest_us = dt > a->longest_us ? dt : a->longest_us;
+  sm_axes_heed(l, a->alarms);
   for (unsigned i = 0; i < SM_AXES; i++) {
     port_drive(i, sm_axes_effort(l, i, dt));
   }
@@ -109,6 +157,7 @@ void sm_axes_step(sm_loop *l) {
 void sm_axes_calibration_start(sm_loop *l) {
   l->axes.calibration.count = 0;
   memset(l->axes.calibration.sum, 0, sizeof l->axes.calibration.sum);
+  memset(l->axes.encoder_steps, 0, sizeof l->axes.encoder_steps);
 }
 
 /* Returns the bits of the channels that measure positions of motors. */

@@ -39,6 +39,7 @@ static void select_options(sm_loop *l, unsigned options) {
   sm_clock_select(&l->clock, (options & STEPMAP_OPTION_VIRTUAL_TIME) != 0U);
   l->axes.is_virtual = (options & STEPMAP_OPTION_VIRTUAL_IO) != 0U;
   l->axes.has_virtual_stamp = false;
+  l->axes.virtual_alarms = 0;
   l->timing.has_transit = false;
   l->axes.step_us = port_micros();
   l->poll_us = l->axes.step_us;

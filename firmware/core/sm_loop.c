@@ -36,7 +36,8 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
   l->config = config;
   sm_supervisor_start(&l->supervisor, &sm_supervisor_defaults, port_micros());
   sm_store_open(&l->store);
-  const bool storage_works = sm_store_erase_ahead(&l->store) == 0;
+  l->axes.alarms = port_alarms();
+  const bool storage_works = sm_axes_supply_low(l) || sm_store_erase_ahead(&l->store) == 0;
   const uint8_t *id = port_board_id();
   l->receiver.is_linked = sm_link_start(&l->link, &l->store, config->system, config->key, id, output, l) == 0;
   sm_upload_start(&l->upload, &l->store, sm_select_model, config->key, id, sm_select_check);
@@ -48,6 +49,7 @@ void sm_loop_start(sm_loop *l, const sm_loop_config *config) {
   const sm_event_kind result = l->report.self_test_error == NULL ? SM_EVENT_BOOTED : SM_EVENT_SELF_TEST_FAILED;
   sm_loop_event(l, result);
   sm_axes_apply_supervisor(l);
+  sm_axes_heed(l, l->axes.alarms);
   const uint32_t clock = port_micros();
   l->axes.step_us = clock;
   l->poll_us = clock;
@@ -78,7 +80,8 @@ static bool may_erase(sm_loop *l) {
     l->erase_left--;
     return false;
   }
-  return l->supervisor.state == SM_STATE_IDLE || l->supervisor.state == SM_STATE_FAULT;
+  const sm_state state = l->supervisor.state;
+  return (state == SM_STATE_IDLE || state == SM_STATE_FAULT) && !sm_axes_supply_low(l);
 }
 
 static void dispatch(sm_loop *l, const sm_message *message, uint32_t arrived_us) {

@@ -68,6 +68,9 @@ static void send_heartbeat(sm_loop *l, sm_state state, sm_reason reason) {
   flags |= l->clock.is_virtual ? STEPMAP_FLAG_VIRTUAL_TIME : 0U;
   flags |= l->supervisor.calibrated ? STEPMAP_FLAG_CALIBRATED : 0U;
   flags |= sm_store_capacity() > 0U ? STEPMAP_FLAG_TAKES_UPLOADS : 0U;
+  const uint32_t alarms = l->axes.alarms | l->axes.virtual_alarms;
+  flags |= (alarms & PORT_ALARM_SUPPLY) != 0U ? STEPMAP_FLAG_SUPPLY_LOW : 0U;
+  flags |= (alarms & PORT_ALARM_BROWNOUT) != 0U ? STEPMAP_FLAG_NO_BROWNOUT : 0U;
   m.flags = (uint16_t)flags;
   memcpy(m.model, sm_select_model, sizeof m.model);
   memcpy(m.schedule, l->selection.name, sizeof m.schedule);

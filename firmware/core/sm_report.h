@@ -19,8 +19,8 @@ typedef struct {
   uint32_t transitions;        /* of the supervisor that heartbeats have reported; counter, wraps */
   uint32_t uptime_ms;          /* ms since the start at uptime_us; wraps after 49 days */
   uint32_t uptime_us;          /* µs, board clock */
-  uint16_t faults;             /* motor faults and failed flash erasures since the start; counter, wraps */
-  uint8_t pending;             /* status messages that follow a heartbeat and are not yet sent, one bit each */
+  uint16_t faults; /* faults of motors and supply and failed flash erasures since the start; counter, wraps */
+  uint8_t pending; /* status messages that follow a heartbeat and are not yet sent, one bit each */
 } sm_report;
 
 /* Sends the mavlink_…_t of an id. */

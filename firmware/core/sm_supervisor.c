@@ -329,6 +329,9 @@ sm_state sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event event)
       stop_gently(s, SM_REASON_NO_LANDING);
     }
     break;
+  case SM_EVENT_SUPPLY_LOW:
+    enter_fault(s, SM_REASON_SUPPLY);
+    break;
   }
   return s->state;
 }

@@ -64,7 +64,8 @@ typedef enum {
   SM_REASON_NO_SCHEDULE = 24,
   SM_REASON_FAR_FROM_START = 25,
   SM_REASON_MOTOR_LATE = 26,
-  SM_REASON_NO_LANDING = 27
+  SM_REASON_NO_LANDING = 27,
+  SM_REASON_SUPPLY = 28
 } sm_reason;
 
 /* Behind each event: the fields of sm_event that it carries. */
@@ -88,7 +89,8 @@ typedef enum {
   SM_EVENT_LINK_LOST,          /* the host has been silent for too long */
   SM_EVENT_OVERRUN,            /* a tick took longer than a period */
   SM_EVENT_MOTOR_LATE,         /* more than motor_late_us passed between two motor loop steps */
-  SM_EVENT_NO_LANDING          /* a robot that walks is at its last row, and its foot has not come down */
+  SM_EVENT_NO_LANDING,         /* a robot that walks is at its last row, and its foot has not come down */
+  SM_EVENT_SUPPLY_LOW          /* the board's supply is too low */
 } sm_event_kind;
 
 /* Fields that an event does not carry are not read. */

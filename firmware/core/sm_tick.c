@@ -355,8 +355,10 @@ void sm_tick_on_encoders(sm_loop *l, const sm_message *message) {
   a->has_virtual_stamp = true;
   sm_clock_advance(&l->clock, m.stamp_us);
   memcpy(a->virtual_counts, m.counts, sizeof a->virtual_counts);
+  a->virtual_alarms = m.alarms;
   sm_loop_event(l, SM_EVENT_POLL);
   sm_axes_apply_supervisor(l);
+  sm_axes_heed(l, m.alarms);
   sm_tick_run_due(l);
   mavlink_virtual_actuator_t answer = {.stamp_us = m.stamp_us};
   for (unsigned i = 0; i < SM_AXES; i++) {

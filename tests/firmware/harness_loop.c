@@ -62,6 +62,7 @@ void board_fail_flash(uint32_t nth);
 void board_wear_logs(void);
 void board_age(uint32_t ms);
 void board_set(uint32_t variance, int32_t value);
+void board_alarm(uint32_t all);
 void board_overrun(uint32_t count);
 
 static sm_loop loop;
@@ -80,6 +81,7 @@ static uint32_t fed_us;
 static uint32_t watchdog_us;
 static uint32_t overruns;
 static int32_t encoders[PORT_ENCODERS];
+static uint32_t alarms;
 static loop_facts facts;
 static jmp_buf restarted;
 
@@ -135,6 +137,8 @@ void port_drive(unsigned axis, int32_t effort) {
 
 int32_t port_encoder(unsigned axis) { return encoders[axis]; }
 
+uint32_t port_alarms(void) { return alarms; }
+
 void port_watchdog_start(uint32_t timeout_ms) {
   watchdog_us = timeout_ms * 1000U;
   fed_us = clock_us;
@@ -170,7 +174,7 @@ void board_init(void) {
   flash_renew();
   waiting_size = sent_size = 0;
   line_room = ROOM;
-  clock_us = slow_us = enable_us = filter_us = watchdog_us = overruns = 0;
+  clock_us = slow_us = enable_us = filter_us = watchdog_us = overruns = alarms = 0;
 }
 
 int board_start(const uint8_t *key, uint8_t system) {
@@ -270,5 +274,6 @@ void board_wear_logs(void) {
     flash_wear(log, flash_sizes[log] - 1U, 1);
   }
 }
+void board_alarm(uint32_t all) { alarms = all; }
 void board_overrun(uint32_t count) { overruns = count; }
 void board_set(uint32_t variance, int32_t value) { loop.control.controller.P[variance] = (sm_real)value; }

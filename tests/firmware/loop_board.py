@@ -122,8 +122,8 @@ def library(name: str) -> ctypes.CDLL:
     loaded.board_jam.argtypes = [ctypes.c_size_t]
     loaded.board_set.argtypes = [ctypes.c_uint32, ctypes.c_int32]
     loaded.board_slow.argtypes = [ctypes.c_uint32, ctypes.c_uint32]
-    for function in ("board_pass", "board_slow_filter", "board_fail_flash", "board_overrun", "board_age"):
-        getattr(loaded, function).argtypes = [ctypes.c_uint32]
+    for function in ("pass", "slow_filter", "fail_flash", "overrun", "age", "alarm"):
+        getattr(loaded, f"board_{function}").argtypes = [ctypes.c_uint32]
     loaded.board_clock.restype = ctypes.c_uint32
     loaded.board_encoder.argtypes = [ctypes.c_uint, ctypes.c_int32]
     loaded.board_facts.argtypes = [ctypes.POINTER(Facts)]
@@ -245,10 +245,10 @@ class LoopBoard:
         fields = {"stamp_us": stamp, "sequence": self.sequence, "age_us": round(1e6 * age)}
         self.link.send("MEASUREMENT", z=encoded, valid=mask, **fields)
 
-    def encoders(self, *counts: int) -> Message | None:
+    def encoders(self, *counts: int, alarms: int = 0) -> Message | None:
         """The answer, if there is one."""
         self.heard("VIRTUAL_ACTUATOR")
-        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=counts)
+        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=counts, alarms=alarms)
         answers = self.heard("VIRTUAL_ACTUATOR")
         return answers[-1] if answers else None
 

@@ -24,6 +24,7 @@ PORT = ROOT / "firmware" / "port"
 FLASH, RAM, PERIPHERALS, PROCESSOR = 0x08000000, 0x20000000, 0x40000000, 0xE000E000
 SYST_CSR, SYST_CVR, ICSR, VTOR, AIRCR = 0xE000E010, 0xE000E018, 0xE000ED04, 0xE000ED08, 0xE000ED0C
 SYSTEM_MEMORY = 0x1FFF0000  # where the bootloader is
+PWR_CR, PWR_CSR = 0x40007000, 0x40007004
 RETURN = 0x20000  # where a called function returns to: nothing is there
 
 
@@ -50,6 +51,15 @@ class Family:
     """Bytes that are programmed at once."""
     unique_id: int
     """Address of its 96 bits (device electronic signature)."""
+    apb1enr: int
+    exti: int
+    gpiob_idr: int
+    falls: tuple[float, ...]
+    """Volts at which the voltage detector tells of a falling supply, by its level: data sheets, least."""
+    rises: tuple[float, ...]
+    """The same of a rising one, largest."""
+    flash_volts: float
+    """The least supply at which flash is written so many bytes at once."""
 
 
 KIB = 1024
@@ -72,6 +82,12 @@ FAMILIES = {
         errors=0xF2,
         width=4,
         unique_id=0x1FFF7A10,
+        apb1enr=0x40023840,
+        exti=0x40013C00,
+        gpiob_idr=0x40020410,
+        falls=(1.98, 2.13, 2.29, 2.44, 2.59, 2.65, 2.85, 2.95),
+        rises=(2.19, 2.37, 2.51, 2.65, 2.82, 2.99, 3.10, 3.21),
+        flash_volts=2.7,
     ),
     "stm32f100": Family(
         folder="stm32f1",
@@ -91,6 +107,12 @@ FAMILIES = {
         errors=0x14,
         width=2,
         unique_id=0x1FFFF7E8,
+        apb1enr=0x4002101C,
+        exti=0x40010400,
+        gpiob_idr=0x40010C08,
+        falls=(2.0, 2.09, 2.18, 2.28, 2.37, 2.47, 2.56, 2.66),
+        rises=(2.26, 2.37, 2.48, 2.58, 2.69, 2.79, 2.9, 3.0),
+        flash_volts=2.0,
     ),
 }
 
@@ -98,7 +120,7 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []  # removed when the proces
 
 
 @cache
-def image(name: str) -> tuple[bytes, dict[str, int]]:
+def image(name: str, *defines: str) -> tuple[bytes, dict[str, int]]:
     """The port with nothing left out, and where its functions are."""
     family = FAMILIES[name]
     _folders.append(tempfile.TemporaryDirectory(prefix="stepmap-model-"))
@@ -109,6 +131,7 @@ def image(name: str) -> tuple[bytes, dict[str, int]]:
             *("arm-none-eabi-gcc", "-std=c11", "-Os", "-mthumb", *family.flags, "-nostartfiles", "--specs=nano.specs"),
             *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", f'-DSTEPMAP_BOARD="{name}"'),
             *boards.find(name).axes_flags.split(),
+            *(f"-D{define}" for define in defines),
             *(f"-I{folder}" for folder in (ROOT / "firmware" / "core", PORT, *folders)),
             *(file for folder in folders for file in sorted(folder.glob("*.c"))),
             *(ROOT / "firmware" / "test" / "test_restart" / "test_restart.c", ROOT / "firmware" / "test" / "check.c"),
@@ -116,6 +139,8 @@ def image(name: str) -> tuple[bytes, dict[str, int]]:
             *("-o", elf),
         ],
         check=True,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", elf, elf.with_suffix(".bin")], check=True)
     symbols = subprocess.run(["arm-none-eabi-nm", elf], capture_output=True, text=True, check=True).stdout
@@ -127,11 +152,22 @@ def image(name: str) -> tuple[bytes, dict[str, int]]:
 class Chip:
     """A chip after power came: crystal and PLL start or not, reset flags as given."""
 
-    def __init__(self, name: str, *, crystal: bool = True, pll: bool = True, flags: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        crystal: bool = True,
+        pll: bool = True,
+        flags: int = 0,
+        volts: float = 3.3,
+        defines: tuple[str, ...] = (),
+    ) -> None:
         self.name = name
         self.family = FAMILIES[name]
         self.crystal, self.pll = crystal, pll
-        content, self.symbols = image(name)
+        self.volts = volts
+        self.options = 0x0FFFAAEC  # of the F405, as ST delivers it: brown-out level off, no protection
+        content, self.symbols = image(name, *defines)
         self.cpu = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
         self.cpu.ctl_set_cpu_model(self.family.cpu)
         self.cpu.mem_map(FLASH, self.family.flash_bytes)
@@ -148,12 +184,17 @@ class Chip:
 
     def reset(self, flags: int) -> None:
         """All registers as after a reset; RAM and flash keep their content."""
+        self._told = False
         self.registers: dict[int, int] = {
             self.family.rcc: 0x83,
             self.family.csr: flags,
             self.family.flash_registers + 0x10: self.family.lock,
             self.family.usart: 0xC0,
+            self.family.gpiob_idr: 0xFFFF,
         }
+        if self.name == "stm32f405":
+            self.registers |= {PWR_CR: 1 << 14, self._options: self.options}
+        self.option_keys: list[int] = []
         self.writes: list[tuple[int, int]] = []
         self.busy_reads = 0
         self.busy_for = 10  # reads of the status that a flash operation takes
@@ -167,6 +208,29 @@ class Chip:
         self.pace = 1000  # counts that pass with each look at SysTick
         self.count_flag = False
         self.problems: list[str] = []
+
+    def supply(self, volts: float) -> bool:
+        """Sets the supply; whether an interrupt of the voltage detector follows."""
+        before, self.volts = self._low(), volts
+        line = 1 << 16
+        rose = self._low() and not before and self.registers.get(self.family.exti + 8, 0) & line
+        if rose:
+            self.registers[self.family.exti + 0x14] = line
+        return bool(rose and self.registers.get(self.family.exti, 0) & line)
+
+    def _low(self) -> bool:
+        """The detector's output, where it has clock and is on. Between its thresholds it keeps what it told."""
+        control = self.registers.get(PWR_CR, 0)
+        if not control & 1 << 4:
+            return False
+        level = control >> 5 & 7
+        told = self._told and self.volts < self.family.rises[level]
+        self._told = told or self.volts < self.family.falls[level]
+        return self._told
+
+    @property
+    def _options(self) -> int:
+        return self.family.flash_registers + 0x14
 
     def leave_bootloader(self) -> None:
         """What differs where ST's bootloader starts the program, not a reset: its vectors, its PLL, flash left open."""
@@ -224,6 +288,8 @@ class Chip:
         if address == self._flash["SR"]:
             self.busy_reads = max(0, self.busy_reads - 1)
             return value | (self.family.busy if self.busy_reads else 0)
+        if address == PWR_CSR:
+            return self._low() << 2
         if address == self.family.usart:
             return (value & ~0xA0) | (0x80 if self.line_ready else 0) | (0x20 if self.heard else 0)
         if address == self.family.usart + 4:
@@ -267,9 +333,18 @@ class Chip:
         elif address == self._flash["CR"]:
             self._control(value)
             return
+        elif address == PWR_CR and not self.registers.get(self.family.apb1enr, 0) >> 28 & 1:
+            return  # without a clock it takes nothing
+        elif self.name == "stm32f405" and address in (self._options, self.family.flash_registers + 8):
+            self._set_options(address, value)
+            return
+        elif address == self.family.exti + 0x14:
+            value = self.registers.get(address, 0) & ~value
         self.registers[address] = value
         if address == AIRCR:
             cpu.emu_stop()
+
+    _told = False
 
     def _check_pll(self, address: int, value: int) -> None:
         """A PLL that runs cannot be set up, and one that drives the processor cannot be switched off."""
@@ -295,16 +370,38 @@ class Chip:
         if self.name == "stm32f100" and value & (1 << 6):
             self._erase((self.registers[self._flash["AR"]] - FLASH) // KIB, value & 2)
 
+    def _set_options(self, address: int, value: int) -> None:
+        """The option bytes of an F405: two keys, the new value, then its start bit."""
+        now = self.registers[self._options]
+        if address != self._options:
+            self.option_keys.append(value)
+            if self.option_keys[-2:] == [0x08192A3B, 0x4C5D6E7F]:
+                self.registers[self._options] = now & ~1
+            return
+        if now & 1:
+            return  # locked
+        self.registers[self._options] = value & ~2
+        if value & 2:
+            self._needs_supply()
+            self.options = (value & ~2) | 1
+            self.busy_reads = self.busy_for
+
+    def _needs_supply(self) -> None:
+        if self.volts < self.family.flash_volts:
+            self.problems.append(f"flash is written at {self.volts} V")
+
     def _erase(self, sector: int, asked: int) -> None:
         if not asked or self.protected:
             self.registers[self._flash["SR"]] = 1 << 4
             return
+        self._needs_supply()
         start, size = sum(self.family.sectors[:sector]), self.family.sectors[sector]
         self.cpu.mem_write(FLASH + start, b"\xff" * size)
         self.busy_reads = self.busy_for
 
     def _program(self, cpu: Any, access: int, address: int, size: int, value: int, data: Any) -> None:
         control = self.registers[self._flash["CR"]]
+        self._needs_supply()
         words = self.name == "stm32f100" or control >> 8 & 3 == 2
         if control & self.family.lock or not control & 1 or size != self.family.width or not words:
             self.problems.append(f"a write of {size} bytes to flash at {address:#x}, CR {control:#x}")

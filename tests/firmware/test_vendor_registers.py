@@ -53,6 +53,8 @@ REGISTERS = {
     **{f"FLASH_{name}": f"FLASH.{name}" for name in ("ACR", "KEYR", "SR", "CR")},
     **{f"RCC_{name}": f"RCC.{name}" for name in ("CR", "CFGR", "CSR", "APB1ENR", "APB2ENR")},
     **{f"GPIO{port}->BSRR": f"GPIO{port}.BSRR" for port in "AB"},
+    **{"GPIOB->IDR": "GPIOB.IDR", "PWR_CR": "PWR.CR", "PWR_CSR": "PWR.CSR"},
+    **{f"EXTI->{name}": f"EXTI.{name}" for name in ("IMR", "RTSR", "FTSR", "PR")},
 }
 REGISTERS_OF = {
     "stm32f405": {
@@ -64,7 +66,7 @@ REGISTERS_OF = {
         **{f"TIM{i}->CCMR[0]": f"TIM{i}.CCMR1_Input" for i in (5, 8)},
         **{f"TIM12->{name}": f"TIM12.{name}" for name in ("CR1", "EGR", "CCER", "PSC", "ARR")},
         **{"TIM12->CCMR[0]": "TIM12.CCMR1_Output", "TIM12->CCR[0]": "TIM12.CCR1", "TIM12->CCR[1]": "TIM12.CCR2"},
-        **{f"EXTI->{name}": f"EXTI.{name}" for name in ("IMR", "RTSR", "FTSR", "PR")},
+        **{"FLASH_OPTKEYR": "FLASH.OPTKEYR", "FLASH_OPTCR": "FLASH.OPTCR"},
         **{f"SYSCFG_EXTICR[{i}]": f"SYSCFG.EXTICR{i + 1}" for i in range(3)},
     },
     "stm32f100": {
@@ -106,6 +108,10 @@ VALUES: dict[str, dict[str, int]] = {
     "CR_STRT": {"FLASH.CR.STRT": 1},
     "CHIP_FLASH_BUSY": {"FLASH.SR.BSY": 1},
     "CHIP_FLASH_LOCK": {"FLASH.CR.LOCK": 1},
+    "PWR_CR_PVDE": {"PWR.CR.PVDE": 1},
+    "PWR_CSR_PVDO": {"PWR.CSR.PVDO": 1},
+    "RCC_APB1ENR_PWREN": {"RCC.APB1ENR.PWREN": 1},
+    "EXTI_SUPPLY": {"EXTI.IMR.MR16": 1},
     "WATCHDOG_RELOAD_MAX": {"IWDG.RLR.RL": 0xFFF},
     "WATCHDOG_DIVIDER_MAX": {"IWDG.PR.PR": 6},
 }
@@ -123,6 +129,11 @@ VALUES_OF: dict[str, dict[str, dict[str, int]]] = {
         "CR_SER": {"FLASH.CR.SER": 1},
         "CR_SECTOR(11U)": {"FLASH.CR.SNB": 11},
         "CR_WORDS": {"FLASH.CR.PSIZE": 2},
+        "CHIP_SUPPLY_LEVEL": {"PWR.CR.PLS": 6},  # data sheet: falls at 2.85 to 2.99 V
+        "FLASH_OPTKEY1": {"FLASH.OPTKEYR.OPTKEY": 0x08192A3B},
+        "FLASH_OPTKEY2": {"FLASH.OPTKEYR.OPTKEY": 0x4C5D6E7F},
+        **{f"OPTCR_{name}": {f"FLASH.OPTCR.{name}": 1} for name in ("OPTLOCK", "OPTSTRT")},
+        "OPTCR_BOR_LEV": {"FLASH.OPTCR.BOR_LEV": 3},
         "ACR_DCEN": {"FLASH.ACR.DCEN": 1},
         "ACR_DCRST": {"FLASH.ACR.DCRST": 1},
         "EXTICR_GPIOC": {"SYSCFG.EXTICR1.EXTI0": 2},  # RM0090: port C
@@ -133,6 +144,7 @@ VALUES_OF: dict[str, dict[str, dict[str, int]]] = {
         "CFGR_INTERNAL_HALF_TIMES_6": {"RCC.CFGR.PLLSRC": 0, "RCC.CFGR.PLLMUL": 6 - 2},
         "CHIP_FLASH_ERRORS": {"FLASH.SR.PGERR": 1, "FLASH.SR.WRPRTERR": 1},
         "CR_PER": {"FLASH.CR.PER": 1},
+        "CHIP_SUPPLY_LEVEL": {"PWR.CR.PLS": 7},  # data sheet: falls at 2.66 to 2.90 V
     },
 }
 
@@ -141,6 +153,7 @@ OURS = {
     *("BIT", "KEPT", "CHIP_FPU", "CHIP_WATCHDOG_HZ", "CHIP_USART1", "CHIP_RCC", "CHIP_RCC_CFGR", "CHIP_RCC_CSR"),
     *("CHIP_FLASH", "CHIP_RECEIVE_BYTES", "CHIP_SEND_BYTES", "CHIP_RAM_SLOT_BYTES", "CHIP_RAM_LOG_BYTES"),
     *("STEPMAP_BAUD", "STEPMAP_CRYSTAL_HZ", "TRIES", "BUSY_US", "PWM_HZ", "ERASE_MS", "WRITE_MS", "ENABLE_PIN"),
+    *("FAULT_PIN", "CHIP_BROWNOUT", "CHIP_RCC_APB1ENR", "CHIP_EXTI"),
     *("ASKED", "FRESH", "FAULT_4", "FAULT_12", "EDGES_4", "LAST_IRQ", "EDGES", "TIMED", "EDGE_ENCODERS", "EDGE_PINS"),
     *("CHIP_MOTORS", "CHIP_ENCODERS", "CHIP_TIMER_ENCODERS"),
 }
@@ -162,6 +175,7 @@ OUTPUTS = {
     "stm32f405": ("PB0", "PB1", "PB5", "PB10", "PB11", "PB12", "PB13"),
     "stm32f100": ("PB0", "PB1", "PB5"),
 }
+VECTORS = ("PVD", "USART1", "EXTI0", "EXTI9_5", "EXTI15_10")  # with a number of their own
 EDGE_INPUTS = (0, 1, 2, 3, 4, 5, 10, 11)  # of GPIOC, F405: encoders that no timer counts
 
 
@@ -247,7 +261,7 @@ def test_no_constant_is_left_out(name: str) -> None:
     }
     pointers = {re.split(r"->|\[", lvalue)[0] for lvalue in (*REGISTERS, *REGISTERS_OF[name])}
     compared = pointers | {re.split(r"[( ]", constant)[0] for constant in (*VALUES, *VALUES_OF[name])}
-    elsewhere = {"USART1_IRQ", "EXTI0_IRQ", "EXTI9_5_IRQ", "EXTI15_10_IRQ"}  # the vendor's positions of vectors
+    elsewhere = {f"{one}_IRQ" for one in VECTORS}
     elsewhere |= {"CHIP_UNIQUE_ID"}  # in no file of the vendor; test_registers.py has it from the manuals
     if name == "stm32f100":
         elsewhere |= {"SCB_CPACR", "SCB_CPACR_FPU", "RCC_CSR_BORRSTF"}  # this chip has none; the F405's are compared
@@ -257,10 +271,10 @@ def test_no_constant_is_left_out(name: str) -> None:
 def test_vectors_are_at_the_vendors_positions(name: str) -> None:
     content, symbols = image(name)
     numbers = VENDOR[name]["interrupts"]
-    used = ("USART1", "EXTI0", "EXTI9_5", "EXTI15_10")
-    assert ours(name, tuple(f"{one}_IRQ" for one in used)) == {f"{one}_IRQ": numbers[one] for one in used}
+    assert ours(name, tuple(f"{one}_IRQ" for one in VECTORS)) == {f"{one}_IRQ": numbers[one] for one in VECTORS}
     own = {0: symbols["link_stack_top"], 1: symbols["start_handler"] | 1, 15: symbols["tick_handler"] | 1}
     own[16 + numbers["USART1"]] = symbols["serial_handler"] | 1
+    own[16 + numbers["PVD"]] = symbols["supply_handler"] | 1
     if name == "stm32f405":
         edges = [*range(numbers["EXTI0"], numbers["EXTI4"] + 1), numbers["EXTI9_5"], numbers["EXTI15_10"]]
         own |= {16 + number: symbols["edges_handler"] | 1 for number in edges}
@@ -308,6 +322,7 @@ def test_pins_get_the_vendors_functions(name: str) -> None:
             mask = bits(name, {key: (1 << VENDOR[name]["registers"][register]["fields"][key.rsplit(".", 1)[1]][1]) - 1})
             assert chip.registers.get(address(name, register), 0) & mask == bits(name, {key: value}), key
 
+    has({"RCC.APB1ENR.PWREN": 1})
     has({f"RCC.APB1ENR.TIM{i}EN": 1 for i in (2, 3, 4)} | {"RCC.APB2ENR.USART1EN": 1})
     if name == "stm32f405":
         has({"RCC.APB1ENR.TIM5EN": 1, "RCC.APB1ENR.TIM12EN": 1, "RCC.APB2ENR.TIM8EN": 1, "RCC.APB2ENR.SYSCFGEN": 1})

@@ -19,7 +19,18 @@ from tests.hil.rigs import FAULTS, FILES, quiet, rig
 
 STRUCK = FAULTS.parent / "strings" / "blow.toml"  # for a job with a string
 
-ENDING = {"cut", "encoder", "lost_measurements", "occluded", "reset", "stuck", "unplugged", "wrong_object"}
+ENDING = {
+    "cut",
+    "driver_fault",
+    "encoder",
+    "lost_edges",
+    "lost_measurements",
+    "occluded",
+    "reset",
+    "stuck",
+    "supply_low",
+}
+ENDING |= {"unplugged", "wrong_object"}
 TELEMETRY_LOST = {"cut", "cut_short", "goes_on", "noisy_line"}
 
 
@@ -37,7 +48,7 @@ def test_reaction_on_the_native_board(name: str) -> None:
     assert bit_exact(made.controller, run) in ((None, True) if name in TELEMETRY_LOST else (True,))
 
 
-@pytest.mark.parametrize("name", ["lost_measurements", "reset", "stuck"])
+@pytest.mark.parametrize("name", ["driver_fault", "lost_measurements", "reset", "stuck"])
 def test_reaction_on_the_emulated_chip(name: str) -> None:
     run = closed_loop(rig("stm32f405", faults=name, ticks=60), None, quiet)
     assert [result for result in run.results if not result.ok] == []

@@ -13,7 +13,15 @@ from stepmap.errors import LinkError
 from stepmap_hil.bench.execute import closed_loop
 from stepmap_hil.bench.replay import replay
 from stepmap_hil.boards import NativeBoard
-from stepmap_hil.faults.spec import MOTORS, OPERATOR_FAULTS, Expectation, Fault, FaultVerdict, offered, operator_fault
+from stepmap_hil.faults.spec import (
+    OPERATOR_FAULTS,
+    SIMULATED,
+    Expectation,
+    Fault,
+    FaultVerdict,
+    offered,
+    operator_fault,
+)
 from stepmap_hil.report import write as results
 from stepmap_hil.runs.fault_verdict import TOO_EARLY, RunOutcome, evaluate_faults
 from stepmap_hil.runs.listener import RunListener
@@ -26,7 +34,7 @@ from tests.hil.rigs import quiet, rig, source
 from tests.pil.built import KEY, firmware
 
 AT = 30  # ticks, in the middle of the first bow
-ENDING = {"link cut 1 s", "occluded 1 s", "motor stuck", "encoder jump", "board reset"}
+ENDING = {"link cut 1 s", "occluded 1 s", "motor stuck", "encoder jump", "driver fault", "supply low", "board reset"}
 FACTS = {"seed": 1, "sensor": "gaussian", "flash_bytes": None, "ram_bytes": None, "instructions_per_tick": None}
 
 
@@ -205,7 +213,7 @@ def test_what_is_pressed_after_the_end_does_not_count() -> None:
 def test_only_what_a_run_can_have_is_offered() -> None:
     assert offered(motors=True, reset=True) == list(OPERATOR_FAULTS)
     kinds = {OPERATOR_FAULTS[name].kind for name in offered(motors=False, reset=False)}
-    assert not kinds & {*MOTORS, "reset"}
+    assert not kinds & {*SIMULATED, "reset"}
     assert {operator_fault(name).expect.state for name in ENDING} == {"stopped", "fault", "idle"}
     assert all(operator_fault(name).expect == Expectation() for name in set(OPERATOR_FAULTS) - ENDING)
 

@@ -29,6 +29,7 @@ void port_drive(unsigned axis, int32_t effort) {
 }
 
 int32_t port_encoder(unsigned axis) { return (int32_t)(axis * 0U); }
+uint32_t port_alarms(void) { return 0; }
 void port_watchdog_start(uint32_t timeout_ms) { (void)timeout_ms; }
 void port_watchdog_feed(void) {}
 bool port_region_lasting(void) { return false; }

@@ -397,6 +397,19 @@ def test_monitor_believes_signed_heartbeats_only(port: str) -> None:
         assert dialect.word("STEPMAP_STATE", watched.heartbeat.state) == "idle"
 
 
+def test_monitor_warns_of_a_supply_and_of_options_that_were_not_set(port: str) -> None:
+    with SerialBoard(port) as board:
+        link = Link(board.open(), KEY)
+        watched = Monitor(link)
+        well = link.connect()
+        assert not [line for line in watched.take(well) if line.startswith("warning")]
+        low, level = (dialect.value(f"STEPMAP_FLAG_{name}") for name in ("SUPPLY_LOW", "NO_BROWNOUT"))
+        weak, worse = (replace(well, fields={**well.fields, "flags": well.flags | b}) for b in (level, low | level))
+        assert [line.partition(":")[2][:11] for line in watched.take(weak)] == [" the chip r"]
+        assert [line.partition(":")[2][:11] for line in watched.take(worse)] == [" the supply"]  # news, once
+        assert [name for name, _ in watched.rows()].count("warning") == 2
+
+
 def test_monitor_shows_at_once_what_it_heard_when_it_connected(port: str) -> None:
     result = run("monitor", "--port", port, "--key", KEY_FILE, "--seconds", 0)
     assert result.exit_code == 0, result.output

@@ -3,6 +3,7 @@
 #include "driver/gpio.h"
 #include "esp32.h"
 #include "esp_attr.h"
+#include "esp_intr_alloc.h"
 #include "pins.h"
 #include "port.h"
 
@@ -11,6 +12,7 @@ static const DRAM_ATTR int8_t STEPS[4][4] = {{0, -1, 1, 0}, {1, 0, 0, -1}, {-1, 
 
 static volatile int32_t positions[PORT_ENCODERS];
 static volatile unsigned levels[PORT_ENCODERS];
+static volatile bool lost[PORT_ENCODERS];
 
 static unsigned IRAM_ATTR read_levels(unsigned axis) {
   const int a = gpio_get_level((gpio_num_t)PINS.encoder[axis][0]);
@@ -22,11 +24,14 @@ static void IRAM_ATTR edge(void *argument) {
   const unsigned axis = (unsigned)(uintptr_t)argument;
   const unsigned now = read_levels(axis);
   positions[axis] = (int32_t)((uint32_t)positions[axis] + (uint32_t)STEPS[levels[axis]][now]);
+  if ((levels[axis] ^ now) == 3U) {
+    lost[axis] = true; /* both inputs at once: an edge was missed */
+  }
   levels[axis] = now;
 }
 
 void encoders_init(void) {
-  ESP_ERROR_CHECK(gpio_install_isr_service(0));
+  ESP_ERROR_CHECK(gpio_install_isr_service(ESP_INTR_FLAG_IRAM)); /* also while flash is written */
   for (unsigned axis = 0; axis < PORT_ENCODERS; ++axis) {
     const gpio_config_t config = {.pin_bit_mask = (UINT64_C(1) << (unsigned)PINS.encoder[axis][0]) |
                                                   (UINT64_C(1) << (unsigned)PINS.encoder[axis][1]),
@@ -42,3 +47,14 @@ void encoders_init(void) {
 }
 
 int32_t port_encoder(unsigned axis) { return axis < PORT_ENCODERS ? positions[axis] : 0; }
+
+uint32_t encoders_lost(void) {
+  uint32_t encoders = 0;
+  for (unsigned axis = 0; axis < PORT_ENCODERS; ++axis) {
+    if (lost[axis]) {
+      lost[axis] = false;
+      encoders |= UINT32_C(1) << axis;
+    }
+  }
+  return encoders;
+}

@@ -47,3 +47,5 @@ int32_t port_encoder(unsigned axis) {
   int position = 0;
   return axis < PORT_ENCODERS && pcnt_unit_get_count(units[axis], &position) == ESP_OK ? position : 0;
 }
+
+uint32_t encoders_lost(void) { return 0; } /* a pulse counter cannot tell */

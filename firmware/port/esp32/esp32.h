@@ -8,6 +8,7 @@ void serial_init(void);
 void motors_init(void);
 void motors_off(void); /* the power stages, at once, from anywhere */
 void encoders_init(void);
+uint32_t encoders_lost(void); /* those that lost counts since the last call, a bit each */
 void regions_init(void);
 
 #endif

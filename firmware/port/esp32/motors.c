@@ -20,6 +20,9 @@ static void output(int pin) {
 
 void motors_init(void) {
   output(PINS.enable);
+  const gpio_config_t fault = {
+      .pin_bit_mask = UINT64_C(1) << (unsigned)PINS.fault, .mode = GPIO_MODE_INPUT, .pull_up_en = GPIO_PULLUP_ENABLE};
+  ESP_ERROR_CHECK(gpio_config(&fault));
   const ledc_timer_config_t timer = {.speed_mode = LEDC_LOW_SPEED_MODE,
                                      .duty_resolution = LEDC_TIMER_11_BIT,
                                      .timer_num = LEDC_TIMER_0,
@@ -69,4 +72,10 @@ void port_drive(unsigned axis, int32_t effort) {
     (void)gpio_set_level((gpio_num_t)PINS.direction[axis], backward[axis]);
   }
   set_duty(axis, (size < 1000U ? size : 1000U) * PWM_FULL / 1000U);
+}
+
+/* The supply tells nothing: a brown-out resets the chip, as ESP-IDF sets it up. */
+uint32_t port_alarms(void) {
+  const bool fault = gpio_get_level((gpio_num_t)PINS.fault) == 0;
+  return (fault ? PORT_ALARM_DRIVER : 0U) | PORT_ALARM_ENCODER * encoders_lost();
 }

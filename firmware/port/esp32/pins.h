@@ -10,6 +10,7 @@ typedef struct {
   int serial_send;
   int serial_receive;
   int enable;
+  int fault; /* low: a driver's fault */
   int pwm[PORT_MOTORS];
   int direction[PORT_MOTORS];
   int encoder[PORT_ENCODERS][2];
@@ -19,6 +20,7 @@ typedef struct {
 static const DRAM_ATTR esp32_pins PINS = {.serial_send = 1,
                                           .serial_receive = 3,
                                           .enable = 23,
+                                          .fault = 27,
                                           .pwm = {18, 19},
                                           .direction = {21, 22},
                                           .encoder = {{32, 33}, {25, 26}}};
@@ -26,6 +28,7 @@ static const DRAM_ATTR esp32_pins PINS = {.serial_send = 1,
 static const DRAM_ATTR esp32_pins PINS = {.serial_send = 21,
                                           .serial_receive = 20,
                                           .enable = 10,
+                                          .fault = 18,
                                           .pwm = {4, 5},
                                           .direction = {6, 8},
                                           .encoder = {{0, 1}, {3, 7}}};

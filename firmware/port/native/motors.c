@@ -1,7 +1,7 @@
 /* Motors without inertia, their speed the effort, each with an encoder; or, where STEPMAP_PINS names a file, those of another process.
  *
- * That file is shared memory with int32_t enabled, effort[PORT_MOTORS], counts[PORT_ENCODERS]; the process that
- * simulates the robot reads enabled and efforts and writes counts. */
+ * That file is shared memory with int32_t enabled, effort[PORT_MOTORS], counts[PORT_ENCODERS], alarms; the process that
+ * simulates the robot reads enabled and efforts and writes counts and alarms (PORT_ALARM_…). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@ typedef struct {
   volatile int32_t enabled;
   volatile int32_t effort[PORT_MOTORS];
   volatile int32_t counts[PORT_ENCODERS];
+  volatile int32_t alarms;
 } native_pins;
 
 static native_pins *pins; /* NULL: motors of our own */
@@ -92,6 +93,8 @@ int32_t port_encoder(unsigned encoder) {
   turn();
   return (int32_t)(positions[encoder] / 1000000);
 }
+
+uint32_t port_alarms(void) { return pins ? (uint32_t)pins->alarms : 0U; }
 
 bool native_enabled(void) { return enabled; }
 

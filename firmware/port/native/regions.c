@@ -110,7 +110,7 @@ const uint8_t *port_region_read(port_region region) { return region < PORT_REGIO
 bool port_region_lasting(void) { return lasting; }
 
 int port_region_erase(port_region region) {
-  if (region >= PORT_REGIONS) {
+  if (region >= PORT_REGIONS || (port_alarms() & PORT_ALARM_SUPPLY) != 0U) {
     return -1;
   }
   const size_t bytes = powered(SIZES[region]);
@@ -124,7 +124,8 @@ int port_region_erase(port_region region) {
 
 int port_region_write(port_region region, size_t offset, const uint8_t *from, size_t size) {
   const size_t room = port_region_size(region);
-  if (offset > room || size > room - offset || offset % PORT_WRITE_UNIT != 0U || size % PORT_WRITE_UNIT != 0U) {
+  if (offset > room || size > room - offset || offset % PORT_WRITE_UNIT != 0U || size % PORT_WRITE_UNIT != 0U ||
+      (port_alarms() & PORT_ALARM_SUPPLY) != 0U) {
     return -1;
   }
   uint8_t *to = contents[region] + offset;

@@ -59,7 +59,11 @@ static bool start_pll(void) {
 
 clocks clocks_init(void) {
   /* Every chip starts on its internal oscillator: where that is missing, clocks are not modelled, and it is fast. */
-  if ((RCC_CR & CR_HSIRDY) == 0U || (stop_pll() && start_pll())) {
+  if ((RCC_CR & CR_HSIRDY) == 0U) {
+    return chip_full;
+  }
+  /* At full speed flash is read with the waits of 2.7 V and more: below that the clock stays slow until a restart. */
+  if (!supply_is_low() && stop_pll() && start_pll()) {
     return chip_full;
   }
   (void)stop_pll();

@@ -4,6 +4,9 @@
 
 __attribute__((section(".ramcode"), noinline)) int flash_run(uint32_t where, uint32_t value, bool half,
                                                              uint32_t limit_ms) {
+  if (supply_is_low()) {
+    return -1;
+  }
   const uint32_t mask = interrupts_mask();
   const bool pending = SCB_ICSR & SCB_ICSR_PENDSTSET;
   uint32_t ms = 0;

@@ -73,6 +73,14 @@ void encoders_sample(void) {
   }
 }
 
+uint32_t encoders_lost(void) {
+#if EDGES
+  return edges_lost() << TIMED;
+#else
+  return 0;
+#endif
+}
+
 int32_t port_encoder(unsigned encoder) {
   if (encoder >= PORT_ENCODERS) {
     return 0;

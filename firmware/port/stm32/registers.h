@@ -41,6 +41,7 @@ typedef struct {
 
 #define USART1 ((usart_registers *)CHIP_USART1)
 #define USART1_IRQ 37U
+#define PVD_IRQ 1U
 #define EXTI0_IRQ 6U
 #define EXTI9_5_IRQ 23U
 #define EXTI15_10_IRQ 40U
@@ -78,6 +79,26 @@ typedef struct {
 #define TIM_SMCR_ENCODER UINT32_C(3)    /* both edges of both inputs */
 #define TIM_CCMR_PWM (UINT32_C(6) << 4) /* first channel of the register: active below the compare value */
 #define TIM_CCMR1_INPUTS (BIT(0) | BIT(8) | (UINT32_C(3) << 4) | (UINT32_C(3) << 12)) /* filtered over 8 clocks */
+
+/* Supply: the detector is line 16 of EXTI */
+#define PWR_CR (*(reg32 *)0x40007000U)
+#define PWR_CSR (*(reg32 *)0x40007004U)
+#define PWR_CR_PVDE BIT(4)
+#define PWR_CSR_PVDO BIT(2)
+#define RCC_APB1ENR (*(reg32 *)(CHIP_RCC + CHIP_RCC_APB1ENR))
+#define RCC_APB1ENR_PWREN BIT(28)
+
+typedef struct {
+  reg32 IMR;
+  reg32 EMR;
+  reg32 RTSR;
+  reg32 FTSR;
+  reg32 SWIER;
+  reg32 PR;
+} exti_registers;
+
+#define EXTI ((exti_registers *)CHIP_EXTI)
+#define EXTI_SUPPLY BIT(16)
 
 /* Watchdog */
 #define IWDG_KR (*(reg32 *)0x40003000U)

@@ -11,6 +11,7 @@ static port_reset reason;
 
 void port_init(void) {
   reset_init();
+  supply_init();
   const clocks hz = clocks_init();
   chip_pins();
   motors_off();
@@ -18,6 +19,14 @@ void port_init(void) {
   motors_init(hz.timers);
   serial_init(hz.serial);
   regions_init();
+#ifdef STEPMAP_SET_BROWNOUT
+#if !CHIP_BROWNOUT
+#error "this chip has no brown-out level to set: build without STEPMAP_SET_BROWNOUT"
+#endif
+  if (port_region_lasting() && chip_brownout_low()) {
+    (void)chip_brownout_set(); /* port_alarms tells where it failed */
+  }
+#endif
 }
 
 /* A pin reset leaves only its own flag; every other reset pulls the pin too, so that one is asked last. Power-on sets

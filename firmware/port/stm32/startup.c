@@ -18,6 +18,7 @@ void fault_handler(void);
 void fault_end(void);
 void tick_handler(void);
 void serial_handler(void);
+void supply_handler(void);
 void edges_handler(void);
 
 #if CHIP_ENCODERS > CHIP_TIMER_ENCODERS
@@ -75,10 +76,11 @@ __attribute__((section(".vectors"), used)) const vector_table vectors = {
     link_stack_top,
     {start_handler, fault_handler, FAULT_12, tick_handler,
 #if CHIP_ENCODERS > CHIP_TIMER_ENCODERS
-     FAULT_4, fault_handler, fault_handler, EDGES_4, edges_handler, FAULT_12, edges_handler, FAULT_12, fault_handler,
+     fault_handler, supply_handler, FAULT_4, EDGES_4, edges_handler, FAULT_12, edges_handler, FAULT_12, fault_handler,
      serial_handler, fault_handler, fault_handler, edges_handler
 #else
-     FAULT_12, FAULT_12, FAULT_12, fault_handler, serial_handler
+     fault_handler, supply_handler, FAULT_12, FAULT_12, FAULT_4, FAULT_4, fault_handler, fault_handler, fault_handler,
+     serial_handler
 #endif
     },
 };

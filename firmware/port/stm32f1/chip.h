@@ -10,11 +10,17 @@
 #define CHIP_RCC 0x40021000U
 #define CHIP_RCC_CFGR 0x04U
 #define CHIP_RCC_CSR 0x24U
+#define CHIP_RCC_APB1ENR 0x1CU
+#define CHIP_EXTI 0x40010400U
 
 #define CHIP_FLASH 0x40022000U
 #define CHIP_FLASH_BUSY BIT(0)
 #define CHIP_FLASH_ERRORS (BIT(2) | BIT(4))
 #define CHIP_FLASH_LOCK BIT(7)
+
+/* Falls at 2.66 to 2.90 V, rises at 3.00 V at most; the chip and its flash work down to 2.0 V */
+#define CHIP_SUPPLY_LEVEL (UINT32_C(7) << 5)
+#define CHIP_BROWNOUT 0 /* one fixed level */
 
 /* Motors and encoders that there are pins and timers for */
 #define CHIP_MOTORS 2U

@@ -39,3 +39,5 @@ int chip_flash_write(uint32_t address, const uint8_t *from, size_t size) {
   }
   return status;
 }
+
+bool chip_brownout_low(void) { return false; }

@@ -12,12 +12,12 @@ typedef struct {
 #define GPIOA ((gpio_registers *)0x40010800U)
 #define GPIOB ((gpio_registers *)0x40010C00U)
 #define RCC_APB2ENR (*(reg32 *)0x40021018U)
-#define RCC_APB1ENR (*(reg32 *)0x4002101CU)
 
 _Static_assert(PORT_MOTORS <= CHIP_MOTORS, "the chip has no more motors");
 _Static_assert(PORT_ENCODERS <= CHIP_ENCODERS, "the chip has no more encoders");
 
 #define ENABLE_PIN 5U                                         /* of GPIOB */
+#define FAULT_PIN 8U                                          /* of GPIOB, low: a driver's fault */
 static const unsigned DIRECTION_PINS[CHIP_MOTORS] = {0U, 1U}; /* of GPIOB */
 
 const pwm_output chip_pwm[CHIP_MOTORS] = {{TIM3, 0U}, {TIM3, 1U}};
@@ -37,6 +37,7 @@ void chip_pins(void) {
   RCC_APB1ENR |= BIT(0) | BIT(1) | BIT(2);  /* TIM2, TIM3, TIM4 */
   (void)RCC_APB1ENR;                        /* a clock runs two cycles after it is switched on */
   configure(GPIOB, ENABLE_PIN, OUTPUT, false);
+  configure(GPIOB, FAULT_PIN, INPUT_PULLED, true);
   for (unsigned motor = 0; motor < PORT_MOTORS; ++motor) {
     configure(GPIOB, DIRECTION_PINS[motor], OUTPUT, false);
   }
@@ -51,6 +52,9 @@ void chip_pins(void) {
 }
 
 void chip_enable(bool on) { GPIOB->BSRR = BIT(on ? ENABLE_PIN : ENABLE_PIN + 16U); }
+
+/* Pins that are not there, on an emulator, read 0 whatever was written. */
+bool chip_driver_fault(void) { return GPIOB->CR[0] != 0U && (GPIOB->IDR & BIT(FAULT_PIN)) == 0U; }
 
 void chip_direction(unsigned motor, bool backwards) {
   GPIOB->BSRR = BIT(backwards ? DIRECTION_PINS[motor] : DIRECTION_PINS[motor] + 16U);

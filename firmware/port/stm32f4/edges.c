@@ -3,16 +3,6 @@
 #include "registers.h"
 #include "stm32.h"
 
-typedef struct {
-  reg32 IMR;
-  reg32 EMR;
-  reg32 RTSR;
-  reg32 FTSR;
-  reg32 SWIER;
-  reg32 PR;
-} exti_registers;
-
-#define EXTI ((exti_registers *)0x40013C00U)
 #define SYSCFG_EXTICR ((reg32 *)0x40013808U)
 #define EXTICR_GPIOC UINT32_C(2)
 
@@ -23,7 +13,8 @@ static const uint8_t IRQS[] = {EXTI0_IRQ,      EXTI0_IRQ + 1U, EXTI0_IRQ + 2U, E
 static const uint8_t PINS[EDGE_ENCODERS][2] = EDGE_PINS;
 
 static volatile int32_t positions[EDGE_ENCODERS];
-static uint8_t levels[EDGE_ENCODERS]; /* A and 2 B */
+static uint8_t levels[EDGE_ENCODERS];     /* A and 2 B */
+static volatile bool lost[EDGE_ENCODERS]; /* both inputs changed at once */
 
 static uint8_t level(unsigned encoder) {
   const uint32_t inputs = GPIOC->IDR;
@@ -49,12 +40,26 @@ void edges_init(unsigned count) {
 /* Counts as timers do: up where A leads B, four per period. Both inputs at once are an edge that was missed. */
 void edges_handler(void) {
   static const int8_t steps[16] = {0, 1, -1, 0, -1, 0, 0, 1, 1, 0, 0, -1, 0, -1, 1, 0}; /* by 4 level before + now */
-  EXTI->PR = EXTI->PR;                                                                  /* a one clears its line */
+  EXTI->PR = EXTI->PR & ~EXTI_SUPPLY;                                                   /* a one clears its line */
   for (unsigned encoder = 0; encoder < EDGE_ENCODERS; ++encoder) {
     const uint8_t now = level(encoder);
     positions[encoder] += steps[4U * levels[encoder] + now];
+    if ((levels[encoder] ^ now) == 3U) {
+      lost[encoder] = true;
+    }
     levels[encoder] = now;
   }
 }
 
 int32_t edges_position(unsigned encoder) { return positions[encoder]; }
+
+uint32_t edges_lost(void) {
+  uint32_t encoders = 0;
+  for (unsigned encoder = 0; encoder < EDGE_ENCODERS; ++encoder) {
+    if (lost[encoder]) {
+      lost[encoder] = false;
+      encoders |= BIT(encoder);
+    }
+  }
+  return encoders;
+}

@@ -13,6 +13,14 @@
 #define ACR_DCEN BIT(10)
 #define ACR_DCRST BIT(12)
 
+#define FLASH_OPTKEYR (*(reg32 *)(CHIP_FLASH + 0x08U))
+#define FLASH_OPTCR (*(reg32 *)(CHIP_FLASH + 0x14U))
+#define FLASH_OPTKEY1 UINT32_C(0x08192A3B)
+#define FLASH_OPTKEY2 UINT32_C(0x4C5D6E7F)
+#define OPTCR_OPTLOCK BIT(0)
+#define OPTCR_OPTSTRT BIT(1)
+#define OPTCR_BOR_LEV (UINT32_C(3) << 2) /* 0: level 3, in reset below 2.75 to 2.88 V; 3: off, 1.8 V */
+
 #define ERASE_MS 4000U /* the data sheet's longest: 2 s */
 #define WRITE_MS 2U
 
@@ -53,5 +61,18 @@ int chip_flash_write(uint32_t address, const uint8_t *from, size_t size) {
     status = flash_run(address + (uint32_t)i, word, false, WRITE_MS);
   }
   forget_cache();
+  return status;
+}
+
+bool chip_brownout_low(void) { return (FLASH_OPTCR & OPTCR_BOR_LEV) != 0U; }
+
+int chip_brownout_set(void) {
+  FLASH_OPTKEYR = FLASH_OPTKEY1;
+  FLASH_OPTKEYR = FLASH_OPTKEY2;
+  const uint32_t before = FLASH_OPTCR & ~(OPTCR_OPTLOCK | OPTCR_OPTSTRT);
+  const uint32_t wanted = before & ~OPTCR_BOR_LEV; /* all others stay */
+  FLASH_OPTCR = wanted;
+  const int status = flash_run(CHIP_FLASH + 0x14U, wanted | OPTCR_OPTSTRT, false, ERASE_MS);
+  FLASH_OPTCR = (status == 0 ? wanted : before) | OPTCR_OPTLOCK;
   return status;
 }

@@ -8,7 +8,6 @@
 #define TIM8 ((timer_registers *)0x40010400U)
 #define TIM12 ((timer_registers *)0x40001800U)
 #define RCC_AHB1ENR (*(reg32 *)0x40023830U)
-#define RCC_APB1ENR (*(reg32 *)0x40023840U)
 #define RCC_APB2ENR (*(reg32 *)0x40023844U)
 
 _Static_assert(PORT_MOTORS <= CHIP_MOTORS, "the chip has no more motors");
@@ -24,6 +23,7 @@ typedef struct {
 } timer_pin;
 
 #define ENABLE_PIN 5U                                                             /* of GPIOB */
+#define FAULT_PIN 8U                                                              /* of GPIOB, low: a driver's fault */
 static const unsigned DIRECTION_PINS[CHIP_MOTORS] = {0U, 1U, 10U, 11U, 12U, 13U}; /* of GPIOB */
 
 /* TIM3 and TIM12 count the same clock. */
@@ -76,6 +76,7 @@ void chip_pins(void) {
   RCC_APB2ENR |= BIT(1) | BIT(4) | BIT(14);                  /* TIM8, USART1, SYSCFG */
   (void)RCC_APB2ENR;                                         /* a clock runs two cycles after it is switched on */
   output(GPIOB, ENABLE_PIN);
+  input(GPIOB, FAULT_PIN);
   for (unsigned motor = 0; motor < PORT_MOTORS; ++motor) {
     output(GPIOB, DIRECTION_PINS[motor]);
     alternate(PWM_PINS[motor].gpio, PWM_PINS[motor].pin, PWM_PINS[motor].function, false);
@@ -90,6 +91,9 @@ void chip_pins(void) {
 }
 
 void chip_enable(bool on) { GPIOB->BSRR = BIT(on ? ENABLE_PIN : ENABLE_PIN + 16U); }
+
+/* Pins that are not there, on an emulator, read 0 whatever was written. */
+bool chip_driver_fault(void) { return GPIOB->MODER != 0U && (GPIOB->IDR & BIT(FAULT_PIN)) == 0U; }
 
 void chip_direction(unsigned motor, bool backwards) {
   GPIOB->BSRR = BIT(backwards ? DIRECTION_PINS[motor] : DIRECTION_PINS[motor] + 16U);

@@ -35,7 +35,8 @@ from stepmap_hil.sensors.kinect_live import write_background
 from stepmap_hil.sensors.staging import Staging, stage
 from stepmap_hil.sensors.targets import all_seen
 
-MOTORS, ENCODERS = NATIVE.motors, NATIVE.encoders  # pins (firmware/port/native/motors.c): enabled, efforts, counts
+# Pins (firmware/port/native/motors.c): enabled, efforts, counts, alarms
+MOTORS, ENCODERS = NATIVE.motors, NATIVE.encoders
 STEP = 0.001  # s, of the simulation and its motors
 MAX_STEPS = 4  # of the simulation per call; the board runs between calls
 BEHIND = 0.1  # s that the simulation makes up for; of more it forgets
@@ -97,8 +98,8 @@ class EmulatedRobot:
         context = multiprocessing.get_context("spawn")
         self._place: Any = context.RawArray("d", 0 if self.targets is None else 3 * len(self.targets.frames))
         self._show_place()
-        self._pins = np.memmap(self.folder / "pins", dtype=np.int32, mode="w+", shape=1 + MOTORS + ENCODERS)
-        self._pins[1 + MOTORS :] = self._counts()
+        self._pins = np.memmap(self.folder / "pins", dtype=np.int32, mode="w+", shape=2 + MOTORS + ENCODERS)
+        self._pins[1 + MOTORS : -1] = self._counts()
         command = [str(self.firmware.program), "--serial", "pty", "--pins", str(self.folder / "pins")]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STEPMAP_")}
         self._child = Child(command, remedy="build it with `stepmap build JOB --board native`", environment=kept)

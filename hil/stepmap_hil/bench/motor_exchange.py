@@ -28,7 +28,8 @@ class MotorExchange:
         if self.plant.encoders:
             self.sample = Measurement.sample(self.plant, self.time)
         ask = self.session.encoders if self.answers else self.session.ask_encoders
-        self._efforts = ask(self.counts()) or self._without_power
+        alarms = 0 if self.injector is None else self.injector.alarms(self.plant.motor_encoders)
+        self._efforts = ask(self.counts(), alarms) or self._without_power
 
     def advance(self, cycles: int) -> None:
         """Moves the plant with the last efforts."""

@@ -114,7 +114,7 @@ def _send_again(recorded: RecordedRun, link: Link, board: Board) -> list[Message
             session.set_points = sent["sequence"] - 1
             session.set_point(sent["words"])
         elif kind == "encoder":
-            session.ask_encoders(sent["words"])
+            session.ask_encoders(sent["words"], sent["valid"])
         elif kind == "reset":
             board.reset()
             link.connect()

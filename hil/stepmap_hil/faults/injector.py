@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stepmap_hil.faults.port import FaultyPort, Rule
-from stepmap_hil.faults.spec import LINE, UPLOADS, Fault, require_known
+from stepmap_hil.faults.spec import ALARMS, LINE, UPLOADS, Fault, require_known
 from stepmap_hil.plant.mechanism import Plant
 from stepmap_hil.sensors.measurement import Measurement
+from stepmap_hil.wire import dialect
 
 SEEN = ("jump", "occluded", "delayed")
 """Happen to measurements."""
@@ -135,6 +136,16 @@ class Injector:
             if fault.kind == "encoder":
                 made[encoders[fault.axis]] += round(fault.amount)
         return made
+
+    def alarms(self, encoders: Sequence[int]) -> int:
+        """What the simulated hardware tells by itself, bits of STEPMAP_ALARM."""
+        told = 0
+        for k in self.active:
+            kind, axis = self.faults[k].kind, self.faults[k].axis
+            if kind in ALARMS:
+                bit = dialect.value(f"STEPMAP_ALARM_{ALARMS[kind]}")
+                told |= bit << encoders[axis] if kind == "lost_edges" else bit
+        return told
 
     def _taking(self, *kinds: str) -> list[int]:
         found = [k for k in self.active if self.faults[k].kind in kinds and self.left[k] > 0]

@@ -20,7 +20,10 @@ LINE = ("dropped", "overtaken", "duplicated", "corrupted")
 """Happen to frames on the serial line."""
 UPLOADS = ("wrong_schedule", "brown_out")
 """Happen before the run, while the schedule is uploaded."""
-KINDS = (*LINE, "delayed", "jump", "occluded", "cut", "reset", "stuck", "encoder", "unplugged", "blow", *UPLOADS)
+ALARMS = {"driver_fault": "DRIVER", "supply_low": "SUPPLY", "lost_edges": "ENCODER"}
+"""What hardware tells the board by itself, and the bit of STEPMAP_ALARM."""
+ON_BOARD = ("cut", "reset", "stuck", "encoder", *ALARMS, "unplugged")
+KINDS = (*LINE, "delayed", "jump", "occluded", *ON_BOARD, "blow", *UPLOADS)
 FRAMES = {
     "measurement": ("MEASUREMENT",),
     "telemetry": ("TELEMETRY",),
@@ -187,6 +190,9 @@ USUAL = {
     "reset": Expectation("idle", "booted", within=STOP, rest=STOP),
     "stuck": Expectation("fault", "motor_following"),
     "encoder": Expectation("fault", "motor_encoder", within=0.05, rest=STOP),
+    "driver_fault": Expectation("fault", "motor_driver", within=0.1, rest=STOP),
+    "supply_low": Expectation("fault", "supply", within=0.1, rest=STOP),
+    "lost_edges": Expectation("fault", "motor_encoder", within=0.1, rest=STOP),
     "unplugged": Expectation("stopped", "stop_command", within=STOP, rest=STOP),
     "wrong_schedule": Expectation("refused", "model"),
     "brown_out": Expectation("running"),
@@ -202,10 +208,14 @@ OPERATOR_FAULTS = {
     "occluded 1 s": Fault("occluded", seconds=1.0),
     "motor stuck": Fault("stuck"),
     "encoder jump": Fault("encoder"),
+    "driver fault": Fault("driver_fault"),
+    "supply low": Fault("supply_low", seconds=0.1),
     "board reset": Fault("reset"),
 }
 """Faults that make sense at any time of a run, by the labels of their buttons."""
-MOTORS = ("stuck", "encoder")
+MOTORS = ("stuck", "encoder", "lost_edges")
+SIMULATED = (*MOTORS, "driver_fault", "supply_low")
+"""Need a simulated plant."""
 
 
 def operator_fault(name: str, at: float = 0.0) -> Fault:
@@ -219,7 +229,7 @@ def offered(*, motors: bool, reset: bool) -> list[str]:
     return [
         name
         for name, fault in OPERATOR_FAULTS.items()
-        if (motors or fault.kind not in MOTORS) and (reset or fault.kind != "reset")
+        if (motors or fault.kind not in SIMULATED) and (reset or fault.kind != "reset")
     ]
 
 

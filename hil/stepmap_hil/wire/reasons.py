@@ -40,6 +40,7 @@ class Reason(IntEnum):
     FAR_FROM_START = 25
     MOTOR_LATE = 26
     NO_LANDING = 27
+    SUPPLY = 28
 
 
 class Explanation(NamedTuple):
@@ -89,10 +90,11 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "a motor did not follow its target", "look for a blocked axis, lost motor power or a command that is too fast"
     ),
     Reason.MOTOR_ENCODER: Explanation(
-        "an encoder counted faster than its motor can turn", "check the encoder's cable, then reset and calibrate again"
+        "an encoder counted faster than its motor can turn, or lost counts",
+        "check the encoder's cable, then reset and calibrate again",
     ),
     Reason.MOTOR_DRIVER: Explanation(
-        "a motor driver is off or reports a fault",
+        "a motor driver pulled its fault line",
         "check motor power and the driver's temperature, then reset (stepmap stop)",
     ),
     Reason.LINK_LOST: Explanation("the host was not heard any more", "check the cable and that the host still runs"),
@@ -115,6 +117,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.NO_LANDING: Explanation(
         "a foot did not come down in time",
         "see that the foot switch closes; a robot that fell needs gains or a gait that hold it better",
+    ),
+    Reason.SUPPLY: Explanation(
+        "the supply of the board was too low",
+        "measure it while the motors pull, then restart (stepmap stop --restart)",
     ),
 }
 

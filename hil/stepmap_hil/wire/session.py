@@ -41,7 +41,7 @@ class Sent:
     text: str = ""
     sequence: int = 0
     words: tuple[int, ...] = ()  # raw values or counts
-    valid: int = 0
+    valid: int = 0  # channels of a measurement, alarms of encoders: a bit each
 
 
 class Session:
@@ -175,17 +175,17 @@ class Session:
     def pass_time(self, seconds: float) -> None:
         self.stamp_us = (self.stamp_us + round(seconds * 1e6)) & 0xFFFFFFFF
 
-    def encoders(self, counts: Sequence[int]) -> Actuators:
-        """Sends encoder counts; the efforts in answer."""
-        self._send_encoders(counts)
+    def encoders(self, counts: Sequence[int], alarms: int = 0) -> Actuators:
+        """Sends encoder counts and alarms (bits of STEPMAP_ALARM); the efforts in answer."""
+        self._send_encoders(counts, alarms)
         while True:
             answer = self._receive("VIRTUAL_ACTUATOR")
             if answer.stamp_us == self.stamp_us:
                 return self._actuators(answer)
 
-    def ask_encoders(self, counts: Sequence[int]) -> Actuators | None:
+    def ask_encoders(self, counts: Sequence[int], alarms: int = 0) -> Actuators | None:
         """The same; None where the board does not answer, as after a reset."""
-        self._send_encoders(counts)
+        self._send_encoders(counts, alarms)
         self._send_fence()
         while True:
             answer = self._receive("VIRTUAL_ACTUATOR", "PING")
@@ -198,9 +198,9 @@ class Session:
     def _actuators(self, answer: Message) -> Actuators:
         return Actuators(tuple(answer.effort[: len(self.codec.names("command"))]), bool(answer.enabled))
 
-    def _send_encoders(self, counts: Sequence[int]) -> None:
-        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=counts)
-        self._log(Sent("encoder", self.stamp_us, words=tuple(counts)))
+    def _send_encoders(self, counts: Sequence[int], alarms: int) -> None:
+        self.link.send("VIRTUAL_ENCODER", stamp_us=self.stamp_us, counts=counts, alarms=alarms)
+        self._log(Sent("encoder", self.stamp_us, words=tuple(counts), valid=alarms))
 
     def measure(self, z: Sequence[int], valid: int, age: float = 0.0) -> None:
         """Sends raw values that were sampled ``age`` seconds ago."""

@@ -29,6 +29,10 @@ FLAGS = {
     "LASTING": ("memory lasts", "memory is lost at power off"),
     "HAS_KEY": ("has a key", "without a key"),
 }
+WARNINGS = {
+    "SUPPLY_LOW": "the supply is too low to write flash: measure it while the motors pull",
+    "NO_BROWNOUT": "the chip runs on below what its flash needs: set its brown-out level (docs/first-hardware.md)",
+}
 STARTS = ("power", "pin", "software", "watchdog", "brown-out", "unknown")
 LOGS = 5
 COLOURS = {"running": "bold green", "armed": "yellow", "holding": "bold yellow", "stopped": "red", "fault": "bold red"}
@@ -72,6 +76,8 @@ class Monitor:
             self.heartbeats += 1
             if before is None or (before.state, before.reason) != (message.state, message.reason):
                 yield f"{_state(message)}: {explain(message.reason)}"
+            known = [] if before is None else list(_warnings(before))
+            yield from (f"warning: {text}" for text in _warnings(message) if text not in known)
         elif message.name == "TELEMETRY":
             self.tick = message
             self.ticks += 1
@@ -131,6 +137,7 @@ class Monitor:
         yield "schedule", f"{schedule}, {texts.pop('UPLOADED')}"
         yield "board", ", ".join(texts.values())
         yield "id", bytes(heartbeat.board_id).hex()
+        yield from (("warning", Text(text, "bold yellow")) for text in _warnings(heartbeat))
         start = STARTS[heartbeat.start] if heartbeat.start < len(STARTS) else str(heartbeat.start)
         yield "up", f"{heartbeat.uptime_ms / 1000:.1f} s since a reset by {start}"
 
@@ -161,3 +168,10 @@ class Monitor:
 
 def _state(heartbeat: Message) -> str:
     return dialect.word("STEPMAP_STATE", heartbeat.state)
+
+
+def _warnings(heartbeat: Message) -> Iterator[str]:
+    """What is wrong with the board, whatever its state."""
+    for name, text in WARNINGS.items():
+        if heartbeat.flags & dialect.value(f"STEPMAP_FLAG_{name}"):
+            yield text

@@ -1,0 +1,2 @@
+#pragma once
+#define ESP_INTR_FLAG_IRAM (1 << 10)
