@@ -234,7 +234,10 @@ What this protects against, and what not:
 
 A controller may have as many states, measured values and commands as [STEPMAP_LIMIT](#stepmap_limit) says; a larger one
 is refused by `stepmap generate`. Arrays are the last field of their message, and zeros at the end of a payload are not
-sent, so a frame is as long as its job needs. At 460800 baud, 10 bits per byte, a byte takes 21.7 µs:
+sent, so a frame is as long as its job needs. What does not fit the array of a message goes by the one called WIDE_ and
+that message's name, and by that alone: of 13 measured values none is in a MEASUREMENT, and a board of such a model
+ignores one that comes. Only telemetry has parts: whatever makes a board act is one frame, with one signature, and there
+or not there. At 460800 baud, 10 bits per byte, a byte takes 21.7 µs:
 
 {sizes}
 On the bench an exchange of VIRTUAL_ENCODER and VIRTUAL_ACTUATOR comes on top, usually four per tick; motors of a real
@@ -245,7 +248,11 @@ robot need none. Both directions of the line are in use at the same time.
 
 BAUD = 460800
 AROUND = 10 + 2 + 13  # bytes of a frame besides its payload: header, checksum, signature
-JOBS = {"suspended mass": (8, 4, 2), "the largest": None}  # states, measured values, commands
+JOBS = {  # states, measured values, commands
+    "suspended mass": (8, 4, 2),
+    "two arms": (28, 12, 6),
+    "a whole marionette": (80, 18, 18),
+}
 TICK = {  # messages of a tick, and which of those they carry
     "MEASUREMENT": slice(1, 2),
     "TELEMETRY": slice(0, 3),
@@ -261,10 +268,13 @@ def line_times(messages: list[Any]) -> list[str]:
     for name, counts in JOBS.items():
         told = []
         for kind, role in TICK.items():
-            last = by_name[kind].ordered_fields[-1]
-            used = last.array_length if counts is None else sum(counts[role])
-            size = AROUND + last.wire_offset + used * last.type_length
-            told.append(f"{size} bytes, {10e3 * size / BAUD:.1f} ms")
+            used = sum(counts[role])
+            fits = used <= by_name[kind].ordered_fields[-1].array_length
+            last = by_name[kind if fits else f"WIDE_{kind}"].ordered_fields[-1]
+            parts = -(-used // last.array_length)
+            size = parts * (AROUND + last.wire_offset) + used * last.type_length
+            times = f"{parts} frames, " if parts > 1 else ""
+            told.append(f"{times}{size} bytes, {10e3 * size / BAUD:.1f} ms")
         rows.append([name, *told])
     return table(["job", *TICK], rows)
 

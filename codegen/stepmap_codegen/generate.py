@@ -130,7 +130,8 @@ def require_noise(job: Job) -> None:
 
 def require_board(job: Job, board: str | None) -> None:
     """Raises where a job needs more motors or encoders than a board has, or more than messages carry."""
-    size.require_counts(job.system, board, job.name, encoder_count(job.root.table("board"), job.system))
+    encoders, walks = encoder_count(job.root.table("board"), job.system), getattr(job, "touchdown", None) is not None
+    size.require_counts(job.system, board, job.name, encoders, walks=walks)
 
 
 def covariances(job: Job) -> Noise:

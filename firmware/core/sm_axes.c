@@ -16,6 +16,7 @@ _Static_assert((int)STEPMAP_ALARM_DRIVER == (int)PORT_ALARM_DRIVER &&
                    (int)STEPMAP_ALARM_SUPPLY == (int)PORT_ALARM_SUPPLY &&
                    (int)STEPMAP_ALARM_ENCODER == (int)PORT_ALARM_ENCODER,
                "alarms of messages are those of ports");
+_Static_assert(SM_ENCODERS <= SM_WIDE_ENCODERS, "messages cannot carry so many encoders");
 
 const sm_motor_config sm_axes_config[SM_MOTORS] = SM_MOTOR_CONFIGS;
 
@@ -155,6 +156,7 @@ void sm_axes_step(sm_loop *l) {
 }
 
 void sm_axes_calibration_start(sm_loop *l) {
+  sm_start(&l->control.controller); /* the estimate of an earlier run says nothing of where the model starts */
   l->axes.calibration.count = 0;
   memset(l->axes.calibration.sum, 0, sizeof l->axes.calibration.sum);
   memset(l->axes.encoder_steps, 0, sizeof l->axes.encoder_steps);
@@ -193,11 +195,17 @@ static bool add_position(sm_axes *a, unsigned i, int32_t position) {
   return inside && at_rest && n->high[i] - n->low[i] < SPREAD_LIMIT * c->following_limit;
 }
 
-static void finish_calibration(sm_axes *a) {
+/* Returns where the model starts, Q8 counts: what nothing measures is taken to stand there. */
+static int64_t start_of(const sm_loop *l, unsigned i) {
+  return sm_numbers_as_motor(i, sm_numbers_state_as_command(&l->control.controller, i));
+}
+
+static void finish_calibration(sm_loop *l) {
+  sm_axes *a = &l->axes;
   for (unsigned i = 0; i < SM_AXES; i++) {
     if (sm_numbers_is_position(i)) {
       const int64_t mean = a->calibration.sum[i] / (int64_t)SM_AXES_CALIBRATIONS;
-      const int64_t position = sm_numbers_channel(i) >= 0 ? mean + moved_since_start(a, i) : 0;
+      const int64_t position = sm_numbers_channel(i) >= 0 ? mean + moved_since_start(a, i) : start_of(l, i);
       sm_motor_start(&a->motors[i], motor_counts(a, i),
                      (int32_t)position); /* within the travel, as add_position found */
     }
@@ -221,7 +229,7 @@ void sm_axes_calibration_add(sm_loop *l, uint32_t valid) {
   if (!usable) {
     sm_loop_event(l, SM_EVENT_CALIBRATION_FAILED);
   } else if (a->calibration.count == SM_AXES_CALIBRATIONS) {
-    finish_calibration(a);
+    finish_calibration(l);
     sm_loop_event(l, SM_EVENT_CALIBRATED);
   }
   sm_axes_apply_supervisor(l);

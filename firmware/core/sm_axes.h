@@ -12,6 +12,7 @@
 #include "sm_motor.h"
 #include "sm_numbers.h"
 #include "sm_supervisor.h"
+#include "sm_wide.h"
 
 typedef struct sm_loop sm_loop; /* sm_loop.h */
 
@@ -38,7 +39,7 @@ typedef struct {
 typedef struct {
   sm_motor motors[SM_MOTORS];
   sm_axes_calibration calibration;
-  int32_t virtual_counts[PORT_ENCODERS]; /* counts of the virtual encoders */
+  int32_t virtual_counts[SM_WIDE_ENCODERS]; /* counts of the virtual encoders */
 #if SM_MEASURE_ENCODERS
   int32_t zeros[SM_ENCODERS]; /* counts of the encoders where the robot was at the start: calibrated */
 #endif

@@ -90,7 +90,7 @@ static void dispatch(sm_loop *l, const sm_message *message, uint32_t arrived_us)
   }
   l->receiver.heard_us = port_micros();
   switch (message->id) {
-  case MAVLINK_MSG_ID_MEASUREMENT:
+  case SM_WIDE_MEASUREMENT:
     sm_tick_on_measurement(l, message, arrived_us);
     break;
 #if SM_STREAMS > 0
@@ -98,7 +98,7 @@ static void dispatch(sm_loop *l, const sm_message *message, uint32_t arrived_us)
     sm_stream_on_set_point(l, message);
     break;
 #endif
-  case MAVLINK_MSG_ID_VIRTUAL_ENCODER:
+  case SM_WIDE_ENCODER:
     sm_tick_on_encoders(l, message);
     break;
   case MAVLINK_MSG_ID_COMMAND:

@@ -16,19 +16,17 @@ _Static_assert(SM_NX <= STEPMAP_LIMIT_STATES, "messages cannot carry so many sta
 _Static_assert(SM_NZ <= STEPMAP_LIMIT_CHANNELS, "messages cannot carry so many measured values");
 _Static_assert(SM_AXES <= STEPMAP_LIMIT_COMMANDS, "messages cannot carry so many commands");
 _Static_assert(SM_STREAMS <= STEPMAP_STREAM_LIMIT_SET_POINTS, "messages cannot carry so many set-points");
-_Static_assert(MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN ==
-                       STEPMAP_LIMIT_STATES + STEPMAP_LIMIT_CHANNELS + STEPMAP_LIMIT_COMMANDS &&
-                   MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN == STEPMAP_LIMIT_CHANNELS &&
-                   MAVLINK_MSG_VIRTUAL_ENCODER_FIELD_COUNTS_LEN == STEPMAP_LIMIT_ENCODERS &&
-                   MAVLINK_MSG_VIRTUAL_ACTUATOR_FIELD_EFFORT_LEN == STEPMAP_LIMIT_COMMANDS &&
+_Static_assert(SM_ENCODERS <= STEPMAP_LIMIT_ENCODERS, "messages cannot carry so many encoders");
+_Static_assert(!SM_GAIT || SM_NZ < MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN, "no room for the age of a contact");
+_Static_assert(SM_WORDS <= STEPMAP_LIMIT_STATES + STEPMAP_LIMIT_CHANNELS + STEPMAP_LIMIT_COMMANDS,
+               "telemetry cannot carry the modes of gaps");
+_Static_assert(MAVLINK_MSG_WIDE_MEASUREMENT_FIELD_Z_LEN == STEPMAP_LIMIT_CHANNELS &&
+                   MAVLINK_MSG_WIDE_VIRTUAL_ENCODER_FIELD_COUNTS_LEN == STEPMAP_LIMIT_ENCODERS &&
+                   MAVLINK_MSG_WIDE_VIRTUAL_ACTUATOR_FIELD_EFFORT_LEN == STEPMAP_LIMIT_COMMANDS &&
                    MAVLINK_MSG_SET_POINT_FIELD_VALUES_LEN == STEPMAP_STREAM_LIMIT_SET_POINTS &&
                    MAVLINK_MSG_SET_POINT_STATUS_FIELD_VALUE_LEN == STEPMAP_STREAM_LIMIT_SET_POINTS,
                "the dialect's arrays are as long as its limits");
-#ifdef SM_NMODE
-_Static_assert(SM_NX + SM_NZ + SM_AXES + SM_NMODE <= MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN,
-               "telemetry cannot carry the modes of gaps");
-#endif
-_Static_assert(STEPMAP_LIMIT_CHANNELS <= 16, "channels are bits of 16");
+_Static_assert(MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN <= 16 && STEPMAP_LIMIT_CHANNELS < 32, "channels are bits");
 _Static_assert(MAVLINK_MSG_HEARTBEAT_FIELD_BOARD_ID_LEN == PORT_BOARD_ID, "heartbeats carry the whole id");
 
 void sm_report_send(sm_loop *l, uint32_t id, const void *payload) {
@@ -93,54 +91,96 @@ void sm_report_transitions(sm_loop *l) {
   }
 }
 
-uint16_t sm_report_us16(uint32_t us) { return (uint16_t)(us < UINT16_MAX ? us : UINT16_MAX); }
+/* Returns a time as 16 bits, 65535 for more. */
+static uint16_t us16(uint32_t us) { return (uint16_t)(us < UINT16_MAX ? us : UINT16_MAX); }
 
-mavlink_telemetry_t sm_report_telemetry(const sm_loop *l, uint32_t wait_us) {
+/* Returns a word of telemetry: of the estimate, the innovations, the commands, or the modes where there are some. */
+static int32_t word_of(const sm_tick_control *k, unsigned i) {
+  if (i < SM_NX) {
+    return sm_numbers_to_wire(k->controller.x[i]);
+  }
+  if (i < SM_NX + SM_NZ) {
+    const unsigned channel = i - SM_NX;
+    return (k->accepted >> channel & 1U) ? sm_numbers_to_wire(k->controller.e[channel]) : 0;
+  }
+#ifdef SM_NMODE
+  if (i >= SM_NX + SM_NZ + SM_AXES) {
+    return sm_numbers_to_wire(k->controller.mode[i - SM_NX - SM_NZ - SM_AXES]);
+  }
+#endif
+  return sm_numbers_to_wire(k->applied[i - SM_NX - SM_NZ]);
+}
+
+/* Returns what telemetry has besides its words. */
+static sm_wide_head telemetry_head(const sm_loop *l, uint32_t wait_us) {
   const sm_tick_control *k = &l->control;
-  mavlink_telemetry_t m = {
+  return (sm_wide_head){
       .stamp_us = l->clock.is_virtual ? l->clock.stamp_us : port_micros(),
       .tick = k->tick,
       .sequence = k->sequence,
       .saturations = k->controller.overflows - k->overflows_at_start,
       .gated = k->gated,
-      .wait_us = sm_report_us16(wait_us),
+      .wait_us = us16(wait_us),
       .faults = l->report.faults,
-      .taken = (uint16_t)k->accepted,
+      .taken = (sm_wide_mask)k->accepted,
       .state = (uint8_t)l->supervisor.state,
       .reason = (uint8_t)l->supervisor.reason,
       .states = SM_NX,
       .channels = SM_NZ,
       .commands = SM_AXES,
-  };
-  for (unsigned i = 0; i < SM_NX; i++) {
-    m.words[i] = sm_numbers_to_wire(k->controller.x[i]);
-  }
-  for (unsigned i = 0; i < SM_NZ; i++) {
-    m.words[SM_NX + i] = (k->accepted >> i & 1U) ? sm_numbers_to_wire(k->controller.e[i]) : 0;
-  }
-  for (unsigned i = 0; i < SM_AXES; i++) {
-    m.words[SM_NX + SM_NZ + i] = sm_numbers_to_wire(k->applied[i]);
-  }
-#ifdef SM_NMODE
-  for (unsigned i = 0; i < SM_NMODE; i++) {
-    m.words[SM_NX + SM_NZ + SM_AXES + i] = sm_numbers_to_wire(k->controller.mode[i]);
-  }
+#if SM_WIDE_PARTS
+      .parts = (SM_WORDS + SM_WIDE_PART - 1U) / SM_WIDE_PART,
 #endif
+  };
+}
+
+#if SM_WIDE_PARTS
+sm_wide_telemetry sm_report_telemetry(const sm_loop *l, uint32_t wait_us) {
+  sm_wide_telemetry m = {.head = telemetry_head(l, wait_us)};
+  for (unsigned i = 0; i < SM_WORDS; i++) {
+    m.words[i] = word_of(&l->control, i);
+  }
   return m;
 }
 
+void sm_report_send_telemetry(sm_loop *l, sm_wide_telemetry *m, uint32_t took_us) {
+  m->head.tick_us = us16(took_us);
+  for (unsigned begin = 0; begin < SM_WORDS; begin += SM_WIDE_PART) {
+    const unsigned left = SM_WORDS - begin;
+    memset(m->head.words, 0, sizeof m->head.words);
+    memcpy(m->head.words, m->words + begin, (left < SM_WIDE_PART ? left : SM_WIDE_PART) * sizeof m->words[0]);
+    sm_report_send(l, MAVLINK_MSG_ID_WIDE_TELEMETRY, &m->head);
+    m->head.part++;
+    sm_axes_step(l); /* to sign a part takes as long as a tick of a small model */
+  }
+}
+#else
+sm_wide_telemetry sm_report_telemetry(const sm_loop *l, uint32_t wait_us) {
+  sm_wide_telemetry m = telemetry_head(l, wait_us);
+  for (unsigned i = 0; i < SM_WORDS; i++) {
+    m.words[i] = word_of(&l->control, i);
+  }
+  return m;
+}
+
+void sm_report_send_telemetry(sm_loop *l, sm_wide_telemetry *m, uint32_t took_us) {
+  m->tick_us = us16(took_us);
+  sm_report_send(l, MAVLINK_MSG_ID_TELEMETRY, m);
+}
+#endif
+
 #if SM_MEASURE_ENCODERS
 void sm_report_measurement(sm_loop *l) {
-  mavlink_measurement_t m = {
+  sm_wide_measurement m = {
       .stamp_us = l->clock.is_virtual ? l->clock.stamp_us : port_micros(),
       .sequence = l->control.sequence,
-      .valid = (uint16_t)((1U << SM_NZ) - 1U),
+      .valid = (sm_wide_valid)((1U << SM_NZ) - 1U),
       .target_system = HOST_SYSTEM,
   };
   for (unsigned i = 0; i < SM_NZ; i++) {
     m.z[i] = sm_numbers_to_wire(l->control.controller.z[i]);
   }
-  sm_report_send(l, MAVLINK_MSG_ID_MEASUREMENT, &m);
+  sm_report_send(l, SM_WIDE_MEASUREMENT, &m);
 }
 #endif
 

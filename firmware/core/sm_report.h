@@ -8,6 +8,7 @@
 
 #include "sm_link.h"
 #include "sm_numbers.h"
+#include "sm_wide.h"
 
 typedef struct sm_loop sm_loop; /* sm_loop.h */
 
@@ -45,14 +46,14 @@ bool sm_report_is_overdue(const sm_loop *l, uint32_t clock);
 
 /* Returns TELEMETRY of this tick, without tick_us; to be made before the prediction changes the estimate. wait_us is
  * µs from the arrival of the measurement to the start of the tick. */
-mavlink_telemetry_t sm_report_telemetry(const sm_loop *l, uint32_t wait_us);
+sm_wide_telemetry sm_report_telemetry(const sm_loop *l, uint32_t wait_us);
+
+/* Sends TELEMETRY of a tick that took took_us (µs). Motors are served between its parts. */
+void sm_report_send_telemetry(sm_loop *l, sm_wide_telemetry *m, uint32_t took_us);
 
 #if SM_MEASURE_ENCODERS
 /* Sends MEASUREMENT with the channels that the board itself has measured; before the TELEMETRY of their tick. */
 void sm_report_measurement(sm_loop *l);
 #endif
-
-/* Returns a time as 16 bits, 65535 for more. */
-uint16_t sm_report_us16(uint32_t us);
 
 #endif

@@ -14,15 +14,21 @@
 #define FILTER_COUNT 24U
 #define AGE_MAX_US 1000000U /* µs, ten times what the supervisor accepts: sums of ages stay far from wrapping */
 #define TRANSIT_FORGET 256U /* 1/256 per tick forgets the least transit time: 0.9 ms behind at 100 ppm */
-#define NIS_MAX (UINT32_C(1) << 24)   /* Q8; the sum over 16 channels fits 32 bits */
+#define NIS_MAX (UINT32_C(1) << 24)   /* Q8; the sum over all channels fits 32 bits */
 #define CHANNELS ((1U << SM_NZ) - 1U) /* bits of all channels; contacts are above them, from SM_GAIT_BIT on */
+
+#if SM_NP > 256
+typedef uint16_t sm_place; /* in P */
+#else
+typedef uint8_t sm_place;
+#endif
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 /* Tells the supervisor how consistent the filter is: mean NIS of the accepted channels and largest variance ratio. */
 static void report_consistency(sm_loop *l, uint32_t accepted) {
-  static const uint8_t diagonal[SM_VARIANCES] = SM_P_DIAGONAL;
+  static const sm_place diagonal[SM_VARIANCES] = SM_P_DIAGONAL;
   static const sm_real limit[SM_VARIANCES] = SM_P_LIMIT;
   const sm_controller *c = &l->control.controller;
   uint32_t ratio = 0;
@@ -159,14 +165,13 @@ static void tick(sm_loop *l, uint32_t valid, uint32_t arrived_us, uint32_t age_u
   const uint32_t late_us = l->axes.is_virtual ? age_us - transit_us : age_us + wait_us;
   command_motors(l, (int32_t)(late_us - DELAY_US));
   sm_axes_apply_supervisor(l);
-  mavlink_telemetry_t message = sm_report_telemetry(l, wait_us); /* before the prediction changes the estimate */
+  sm_wide_telemetry message = sm_report_telemetry(l, wait_us); /* before the prediction changes the estimate */
   sm_predict(&l->control.controller);
   sm_axes_step(l);
   const uint32_t took_us = port_micros() - begin;
   l->timing.longest_us = max_u32(took_us, l->timing.longest_us);
-  message.tick_us = sm_report_us16(took_us);
   sm_stream_report(l);
-  sm_report_send(l, MAVLINK_MSG_ID_TELEMETRY, &message);
+  sm_report_send_telemetry(l, &message, took_us);
   sm_axes_step(l);
   if (l->control.is_running) {
     l->control.tick++;
@@ -304,7 +309,7 @@ static uint32_t transit_excess(sm_tick_timing *t, uint32_t stamp_us, uint32_t ar
 
 void sm_tick_on_measurement(sm_loop *l, const sm_message *message, uint32_t arrived_us) {
   sm_tick_timing *t = &l->timing;
-  mavlink_measurement_t m;
+  sm_wide_measurement m;
   sm_link_read(message, &m);
   sm_clock_advance(&l->clock, m.stamp_us);
   const uint32_t now_us = sm_clock_now_us(&l->clock);
@@ -344,7 +349,7 @@ void sm_tick_on_measurement(sm_loop *l, const sm_message *message, uint32_t arri
 
 void sm_tick_on_encoders(sm_loop *l, const sm_message *message) {
   sm_axes *a = &l->axes;
-  mavlink_virtual_encoder_t m;
+  sm_wide_encoder m;
   sm_link_read(message, &m);
   if (!a->is_virtual) {
     return;
@@ -360,10 +365,10 @@ void sm_tick_on_encoders(sm_loop *l, const sm_message *message) {
   sm_axes_apply_supervisor(l);
   sm_axes_heed(l, m.alarms);
   sm_tick_run_due(l);
-  mavlink_virtual_actuator_t answer = {.stamp_us = m.stamp_us};
+  sm_wide_actuator answer = {.stamp_us = m.stamp_us};
   for (unsigned i = 0; i < SM_AXES; i++) {
     answer.effort[i] = (int16_t)sm_axes_effort(l, i, dt);
   }
   answer.enabled = a->motion != SM_MOTION_OFF;
-  sm_report_send(l, MAVLINK_MSG_ID_VIRTUAL_ACTUATOR, &answer);
+  sm_report_send(l, SM_WIDE_ACTUATOR, &answer);
 }

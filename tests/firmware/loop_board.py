@@ -34,22 +34,26 @@ GENERATED = ROOT / "firmware" / "generated"
 KEY = Key(bytes(range(32)))
 OTHER_KEY = Key(bytes(range(1, 33)))
 BOARD = b"loop harness"  # its id
-AXES = 2
+AXES = {"many": 9}  # motors and encoders of the port; else two
 VIRTUAL = ("virtual_io", "virtual_time")
 
 
-class Facts(ctypes.Structure):
-    """loop_facts of the harness."""
+@functools.cache
+def facts_of(axes: int) -> type[ctypes.Structure]:
+    """loop_facts of the harness, of a port with so many motors."""
 
-    _fields_ = [
-        *((name, ctypes.c_uint32) for name in (
-            "state", "reason", "motion", "calibrated", "transitions", "refused", "stale", "accepted", "saturated",
-            "overruns", "gated_consecutive", "at_end", "nis_sum", "variance_ratio", "tick", "uploaded", "has_schedule",
-            "faults", "ticking", "virtual_io", "virtual_time", "enabled", "restarts", "fed", "starved",
-            "motors_late", "motor_longest", "forged", "disobeyed",
-        )),
-        *((name, ctypes.c_int32 * AXES) for name in ("drives", "positions", "targets", "applied")),
-    ]  # fmt: skip
+    class Facts(ctypes.Structure):
+        _fields_ = [
+            *((name, ctypes.c_uint32) for name in (
+                "state", "reason", "motion", "calibrated", "transitions", "refused", "stale", "accepted", "saturated",
+                "overruns", "gated_consecutive", "at_end", "nis_sum", "variance_ratio", "tick", "uploaded",
+                "has_schedule", "faults", "ticking", "virtual_io", "virtual_time", "enabled", "restarts", "fed",
+                "starved", "motors_late", "motor_longest", "forged", "disobeyed",
+            )),
+            *((name, ctypes.c_int32 * axes) for name in ("drives", "positions", "targets", "applied")),
+        ]  # fmt: skip
+
+    return Facts
 
 
 @functools.cache
@@ -69,10 +73,10 @@ def generated(name: str) -> Path:
         return GENERATED / name
     if name == "late":
         return _late()
-    file = ROOT / "examples" / "suspended_mass.toml"
+    file = ROOT / "tests" / "many.toml" if name == "many" else ROOT / "examples" / "suspended_mass.toml"
     job = jobs.load(file)
     solution = job.solve().require()
-    given = {"scalar": Scalar.FLOAT32} if name == "float32" else {"form": Form.ROWS}
+    given = {"float32": {"scalar": Scalar.FLOAT32}, "rows": {"form": Form.ROWS}}.get(name, {})
     choices = generation.with_options(generation.read_choices(file), **given)
     made = generation.controller(job, solution.plan, choices)
     folder = _folder() / name
@@ -106,6 +110,7 @@ def library(name: str) -> ctypes.CDLL:
         "-std=c11",
         *WARNINGS,
         *kind,
+        *([f"-DPORT_MOTORS={AXES[name]}U", f"-DPORT_ENCODERS={AXES[name]}U"] if name in AXES else []),
         "-shared",
         "-fPIC",
         "-Wl,--wrap=sm_update",
@@ -126,7 +131,7 @@ def library(name: str) -> ctypes.CDLL:
         getattr(loaded, f"board_{function}").argtypes = [ctypes.c_uint32]
     loaded.board_clock.restype = ctypes.c_uint32
     loaded.board_encoder.argtypes = [ctypes.c_uint, ctypes.c_int32]
-    loaded.board_facts.argtypes = [ctypes.POINTER(Facts)]
+    loaded.board_facts.argtypes = [ctypes.c_void_p]
     return loaded
 
 
@@ -139,7 +144,8 @@ class LoopBoard:
         self.key = key
         self.timeout: float | None = None
         self._out = bytearray()
-        self.counts = [0, 0]  # of virtual motors
+        self.axes = AXES.get(name, 2)
+        self.counts = [0] * self.axes  # of virtual motors
         self.sequence = self.stamp_us = self.token = 0
         self.core.board_init()
         self.start()
@@ -187,8 +193,8 @@ class LoopBoard:
 
     @property
     def facts(self) -> Any:
-        found = Facts()
-        self.core.board_facts(found)
+        found: Any = facts_of(self.axes)()
+        self.core.board_facts(ctypes.byref(found))
         assert found.disobeyed == 0
         assert found.starved == 0
         return found

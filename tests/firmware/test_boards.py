@@ -157,13 +157,13 @@ def test_regions_are_files_of_the_given_folder(tmp_path: Path) -> None:
         it.open().timeout = SOON
         read_banner(it)
     assert {file.name: file.stat().st_size for file in tmp_path.iterdir()} == {
-        "bank_a": 147456,
-        "bank_b": 147456,
+        "bank_a": 2097152,
+        "bank_b": 2097152,
         "board_id": 24,
         "journal_a": 1024,
         "journal_b": 1024,
     }
-    assert (tmp_path / "bank_a").read_bytes() == b"\xff" * 147456
+    assert (tmp_path / "bank_a").read_bytes() == b"\xff" * 2097152
 
 
 def test_without_a_folder_regions_are_memory_that_outlives_a_reset() -> None:

@@ -179,7 +179,7 @@ static void step(input *in) {
     break;
   default: {
     const uint8_t payload[256] = {next(in), next(in)};
-    const int result = sm_link_send(&link, MAVLINK_MSG_ID_HEARTBEAT + next(in) % 20U, payload);
+    const int result = sm_link_send(&link, MAVLINK_MSG_ID_HEARTBEAT + next(in) % 26U, payload);
     sum += (size_t)-result;
     break;
   }

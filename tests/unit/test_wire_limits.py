@@ -39,23 +39,26 @@ def system(bodies: int = 1, driven: int = 0, forces: int = 0, markers: int = 1) 
     return b.build()
 
 
-def test_the_wire_carries_six_axes_thirty_two_states_and_twelve_channels() -> None:
+def test_the_wire_carries_a_whole_marionette() -> None:
     most = wire.limits()
-    assert most.commands >= 6
-    assert most.states >= 32
-    assert most.channels >= 12
+    assert most.commands >= 18
+    assert most.encoders >= 18
+    assert most.states >= 80
+    assert most.channels >= 18
 
 
 def test_arrays_of_messages_are_as_long_as_the_limits_say() -> None:
     most = wire.limits()
     assert {name: dialect.value(f"STEPMAP_LIMIT_{name.upper()}") for name in asdict(most)} == asdict(most)
     kinds = dialect.module().mavlink_map.values()
-    lengths = {f"{k.msgname}.{name}": n for k in kinds for name, n in zip(k.fieldnames, k.array_lengths, strict=False)}
-    assert lengths["MEASUREMENT.z"] == most.channels
-    assert lengths["VIRTUAL_ACTUATOR.effort"] == most.commands
-    assert lengths["VIRTUAL_ENCODER.counts"] == most.encoders
-    assert lengths["TELEMETRY.words"] == most.states + most.channels + most.commands
+    assert dialect.lengths("WIDE_MEASUREMENT") == {"z": most.channels}
+    assert dialect.lengths("WIDE_VIRTUAL_ACTUATOR") == {"effort": most.commands}
+    assert dialect.lengths("WIDE_VIRTUAL_ENCODER") == {"counts": most.encoders}
+    assert dialect.lengths("MEASUREMENT")["z"] == wire.CONTACT_CHANNELS + 1
+    assert (most.states + most.channels + most.commands) % dialect.lengths("WIDE_TELEMETRY")["words"] == 0
     assert max(k.unpacker.size for k in kinds) <= 255
+    small = [k.unpacker.size for k in kinds if not k.msgname.startswith("WIDE_")]
+    assert max(k.unpacker.size for k in kinds) == max(small)  # small boards have room for no longer frames
 
 
 def test_a_small_job_pays_for_what_it_fills() -> None:
@@ -66,25 +69,24 @@ def test_a_small_job_pays_for_what_it_fills() -> None:
     assert len(frame) == 10 + 33 + 4 * 14 + 2 + 13 < 167
     told = dialect.decode(frame)
     assert (len(told.estimate), len(told.innovation), len(told.command)) == (8, 4, 2)
-    most = wire.limits()
-    counts = {"states": most.states, "channels": most.channels, "commands": most.commands}
+    counts = {"states": 32, "channels": 12, "commands": 6}
     whole = dialect.Message("TELEMETRY", {**counts, "words": range(1, 51)}, system=1, component=1)
     told = dialect.decode(dialect.encode(whole, 0, key=bytes(32)))
     assert (*told.estimate, *told.innovation, *told.command) == tuple(range(1, 51))
 
 
 def test_what_fits_exactly_is_taken() -> None:
-    wire.require(system(bodies=10, driven=6, markers=12))
+    wire.require(system(bodies=28, driven=20, markers=28))
 
 
 @pytest.mark.parametrize(
     ("large", "told"),
     [
-        ({"bodies": 17}, "34 states (two per coordinate), and messages carry 32"),
-        ({"bodies": 13, "markers": 13}, "13 measured values (the channels of its sensors), and messages carry 12"),
+        ({"bodies": 49}, "98 states (two per coordinate), and messages carry 96"),
+        ({"bodies": 29, "markers": 29}, "29 measured values (the channels of its sensors), and messages carry 28"),
         (
-            {"bodies": 8, "forces": 7},
-            "7 commands (one per force and one per kinematic coordinate), and messages carry 6",
+            {"bodies": 22, "forces": 21},
+            "21 commands (one per force and one per kinematic coordinate), and messages carry 20",
         ),
     ],
 )
@@ -93,13 +95,20 @@ def test_what_messages_cannot_carry_is_refused(large: dict[str, int], told: str)
         wire.require(system(**large))
 
 
+def test_contacts_of_a_robot_that_walks_are_in_the_usual_measurement() -> None:
+    wire.require(system(bodies=12, markers=11), walks=True)
+    with pytest.raises(ModelError, match=r"12 measured values \(the channels of its sensors, of a robot that walks\)"):
+        wire.require(system(bodies=12, markers=12), walks=True)
+
+
 def test_a_board_has_as_many_motors_as_its_firmware() -> None:
     """Two, as port.h has it, or what the catalog tells the compiler; messages carry all of them."""
     for name, field in (("PORT_MOTORS", "motors"), ("PORT_ENCODERS", "encoders")):
         [usual] = re.findall(rf"#define {name} (\d+)U", (CORE / "port.h").read_text())
         told = {b.name: re.findall(rf"-D{name}=(\d+)U", b.axes_flags) or [usual] for b in boards.BUILT_IN.values()}
         assert told == {b.name: [str(getattr(b, field))] for b in boards.BUILT_IN.values()}
-    assert {(b.motors, b.encoders) for b in (boards.NATIVE, boards.STM32F405)} == {(6, 8)}
+    assert (boards.STM32F405.motors, boards.STM32F405.encoders) == (6, 8)
+    assert (boards.NATIVE.motors, boards.NATIVE.encoders) == (18, 18)
     assert max(b.motors for b in boards.BUILT_IN.values()) <= wire.limits().commands
     assert max(b.encoders for b in boards.BUILT_IN.values()) <= wire.limits().encoders
 
@@ -113,8 +122,13 @@ def test_what_a_board_has_no_motors_or_encoders_for_is_refused() -> None:
     assert "a board with more: stm32f405, native" in (told.value.hint or "")
     with pytest.raises(ModelError, match=r"job 'arm': system .* needs 3 encoders, and stm32f100 has 2"):
         require_counts(system(bodies=3), "stm32f100", "arm", encoders=3)
-    with pytest.raises(ModelError, match=r"needs 9 encoders, and native has 8") as told:
-        require_counts(system(bodies=3), "native", "arm", encoders=9)
+    with pytest.raises(
+        ModelError, match=r"job 'puppet': system .* has 18 commands, and stm32f405 has 6 motors"
+    ) as told:
+        require_counts(system(driven=18), "stm32f405", "puppet")
+    assert "a board with more: native" in (told.value.hint or "")
+    with pytest.raises(ModelError, match=r"needs 19 encoders, and native has 18") as told:
+        require_counts(system(bodies=3), "native", "arm", encoders=19)
     assert "no board has more" in (told.value.hint or "")
 
 
@@ -136,16 +150,35 @@ def _no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepmap_hil.firmware.build.build", work)
 
 
-MARIONETTE = ROOT / "examples" / "marionette_track.toml"
+ROWS = """import stepmap as sm
+
+def rows():
+    b = sm.Builder("rows")
+    for k in range(49):
+        b.mass(b.world.tx(b.coordinate(f"x{k}", unit="m", kinematic=k == 48, low=-1, high=1)), 1.0)
+    return b.build()
+"""
+LARGE = """[system]
+file = "rows.py"
+[time]
+dt = 0.02
+duration = 1.0
+[reference]
+kind = "expressions"
+of = { x0 = "0" }
+"""
 
 
 @pytest.mark.parametrize("words", [("generate",), ("bench",), ("build", "--board", "native")], ids=lambda w: w[0])
 def test_commands_refuse_a_system_that_is_too_large_before_any_work(words: tuple[str, ...], tmp_path: Path) -> None:
     command, *options = words
-    ended = run(command, MARIONETTE, *options, "--build", tmp_path)
+    (tmp_path / "rows.py").write_text(ROWS)
+    (tmp_path / "large.toml").write_text(LARGE)
+    build = tmp_path / "build"
+    ended = run(command, tmp_path / "large.toml", *options, "--build", build)
     assert ended.exit_code == 2, ended.output
-    assert "80 states (two per coordinate), and messages carry 32" in " ".join(ended.output.split())
-    assert list(tmp_path.iterdir()) == []
+    assert "98 states (two per coordinate), and messages carry 96" in " ".join(ended.output.split())
+    assert not build.exists()
 
 
 # C
@@ -154,9 +187,10 @@ def test_commands_refuse_a_system_that_is_too_large_before_any_work(words: tuple
 @pytest.mark.parametrize(
     ("name", "wrong", "told"),
     [
-        ("SM_NX", 33, "messages cannot carry so many states"),
-        ("SM_NZ", 13, "messages cannot carry so many measured values"),
-        ("SM_AXES", 7, "messages cannot carry so many commands"),
+        ("SM_NX", 97, "messages cannot carry so many states"),
+        ("SM_NZ", 29, "messages cannot carry so many measured values"),
+        ("SM_AXES", 21, "messages cannot carry so many commands"),
+        ("SM_ENCODERS", 25, "messages cannot carry so many encoders"),
     ],
 )
 def test_c_that_is_too_large_does_not_compile(name: str, wrong: int, told: str, tmp_path: Path) -> None:

@@ -166,12 +166,14 @@ def choose(
     raise _too_large(program, least, spec, rows_fit=rows_fit)
 
 
-def require_counts(system: System, board: str | None, job: str = "", encoders: int | None = None) -> None:
+def require_counts(
+    system: System, board: str | None, job: str = "", encoders: int | None = None, *, walks: bool = False
+) -> None:
     """Raises ModelError where a system has more than messages carry, or needs more than the board has.
 
-    ``encoders`` are those that its job needs; None: one per kinematic coordinate.
+    ``encoders`` are those that its job needs; None: one per kinematic coordinate. ``walks``: of a robot with contacts.
     """
-    wire.require(system)
+    wire.require(system, walks=walks)
     if board is None:
         return
     spec, whose = _spec(board), f"job {job!r}: " if job else ""

@@ -16,6 +16,7 @@ XML = (
     PACKAGE.parents[1] / "firmware" / "dialect" / "stepmap.xml",
 )  # installed, checkout
 ENUM = "STEPMAP_LIMIT"
+CONTACT_CHANNELS = 11  # beside the word that tells how old a contact is, in MEASUREMENT
 MODE_WORDS = 2  # of a gap: whether it is closed, and the sum of its test
 
 
@@ -44,12 +45,19 @@ def limits() -> Limits:
     return Limits(**found)
 
 
-def require(system: System) -> None:
-    """Raises ModelError where a controller of this system has more than messages can carry."""
+def require(system: System, *, walks: bool = False) -> None:
+    """Raises ModelError where a controller of this system has more than messages can carry.
+
+    ``walks``: of a robot whose contacts are a bit and a word of its measurements, which only the shorter ones have.
+    """
     most = limits()
+    measured = "the channels of its sensors"
+    channels = (len(system.sensor_channels), most.channels, measured)
+    if walks:
+        channels = (len(system.sensor_channels), CONTACT_CHANNELS, f"{measured}, of a robot that walks")
     there = {
         "states": (2 * len(system.coordinates), most.states, "two per coordinate"),
-        "measured values": (len(system.sensor_channels), most.channels, "the channels of its sensors"),
+        "measured values": channels,
         "commands": (commands(system), most.commands, "one per force and one per kinematic coordinate"),
     }
     words = most.states + most.channels + most.commands

@@ -15,7 +15,7 @@
 static const char *const NAMES[PORT_REGIONS] = {
     [PORT_SLOT_A] = "bank_a", [PORT_SLOT_B] = "bank_b", [PORT_LOG_A] = "journal_a", [PORT_LOG_B] = "journal_b"};
 static const size_t SIZES[PORT_REGIONS] = {
-    [PORT_SLOT_A] = 147456, [PORT_SLOT_B] = 147456, [PORT_LOG_A] = 1024, [PORT_LOG_B] = 1024};
+    [PORT_SLOT_A] = 2097152, [PORT_SLOT_B] = 2097152, [PORT_LOG_A] = 1024, [PORT_LOG_B] = 1024};
 
 static uint8_t *contents[PORT_REGIONS];
 static bool lasting;

@@ -10,7 +10,8 @@ from stepmap_hil.faults.spec import FRAMES, Fault
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.link import Port
 
-INSIDE = ("PING", "VIRTUAL_ENCODER", "VIRTUAL_ACTUATOR", "HEARTBEAT")
+MOTORS = ("VIRTUAL_ENCODER", "VIRTUAL_ACTUATOR", "WIDE_VIRTUAL_ENCODER", "WIDE_VIRTUAL_ACTUATOR")
+INSIDE = ("PING", "HEARTBEAT", *MOTORS)
 """Frames that stay whole: simulated motors are wired inside the robot, and pings keep the bench in step."""
 
 

@@ -25,8 +25,8 @@ ALARMS = {"driver_fault": "DRIVER", "supply_low": "SUPPLY", "lost_edges": "ENCOD
 ON_BOARD = ("cut", "reset", "stuck", "encoder", *ALARMS, "unplugged")
 KINDS = (*LINE, "delayed", "jump", "occluded", *ON_BOARD, "blow", *UPLOADS)
 FRAMES = {
-    "measurement": ("MEASUREMENT",),
-    "telemetry": ("TELEMETRY",),
+    "measurement": ("MEASUREMENT", "WIDE_MEASUREMENT"),
+    "telemetry": ("TELEMETRY", "WIDE_TELEMETRY"),
     "command": ("COMMAND",),
     "answer": ("COMMAND_ACK",),
 }

@@ -142,6 +142,17 @@ def fields(name: str) -> tuple[str, ...]:
     return tuple(_kind(name).fieldnames)
 
 
+def known(name: str) -> bool:
+    """Whether the dialect has a message of this name."""
+    return name in _kinds()
+
+
+def lengths(name: str) -> dict[str, int]:
+    """Arrays of a message, and how many entries each has."""
+    kind = _kind(name)
+    return {field: n for field, n in zip(kind.ordered_fieldnames, kind.array_lengths, strict=True) if n > 0}
+
+
 def encode(message: Message, sequence: int, *, key: bytes | None = None, timestamp: int = 0, link_id: int = 0) -> bytes:
     """The frame of a message; fields left out are 0."""
     kind = _kind(message.name)

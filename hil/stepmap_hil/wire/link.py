@@ -19,6 +19,7 @@ from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.keyring import PROTOCOL, Keyring
 from stepmap_hil.wire.reasons import explanation
 from stepmap_hil.wire.statistics import Statistics
+from stepmap_hil.wire.wide import Parts, fitting
 
 if TYPE_CHECKING:
     from stepmap_hil.wire.key import Key
@@ -75,6 +76,7 @@ class Link:
         self._sequence = 0
         self._token = secrets.randbits(32)  # not the clock's: a computer without one would begin with the same again
         self._answers = False  # the board has answered: its messages are not a recording
+        self._parts = Parts()
         self._framer = dialect.Framer(None if self._ring is None else self._ring.key_of)
         self._streams: dict[tuple[int, int, int], int] = {}
         self._last: dict[tuple[int, int], int] = {}
@@ -106,7 +108,8 @@ class Link:
     # Sending
 
     def send(self, name: str, **fields: Any) -> None:
-        """One message; `target_system` is this link's board unless given, and fields left out are 0."""
+        """One message, or its wide one; `target_system` is this board unless given, and fields left out are 0."""
+        name = fitting(name, fields)
         if not self._await_identity(HEARTBEAT_TIMEOUT_S):
             raise self._silent(HEARTBEAT_TIMEOUT_S)
         if "target_system" in dialect.fields(name):
@@ -169,8 +172,9 @@ class Link:
         for frame in self._framer.feed(received):
             message = self._accept(frame)
             if message is not None and message.system == self.target:
-                self._backlog.append(message)
                 self._counts.received += 1
+                whole = self._parts.whole(message)
+                self._backlog.extend([] if whole is None else [whole])
         while len(self._backlog) > BACKLOG:
             self._backlog.popleft()
             self._counts.dropped += 1
@@ -292,7 +296,8 @@ class Link:
     def _accepted(self, command: str, answer: Message) -> Message:
         if answer.result == dialect.value("STEPMAP_RESULT_OK"):
             return answer
-        text = f"board {self.target} refused to {command.replace('_', ' ')} while {_state(answer)}"
+        state = dialect.word("STEPMAP_STATE", answer.state)
+        text = f"board {self.target} refused to {command.replace('_', ' ')} while {state}"
         if answer.result == dialect.value("STEPMAP_RESULT_STATE"):
             meaning, remedy = explanation(answer.reason)
             raise LinkError(text, cause=sentence(meaning.removeprefix("refused: ")), hint=sentence(remedy))
@@ -327,8 +332,6 @@ class Link:
     def _gone(self, error: OSError) -> LinkError:
         return LinkError("the port failed", cause=str(error), hint="Is the board still connected?")
 
-    # Life
-
     def close(self) -> None:
         self.port.close()
 
@@ -339,10 +342,6 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _state(answer: Message) -> str:
-    return dialect.word("STEPMAP_STATE", answer.state)
 
 
 def _boards(systems: Iterable[int]) -> str:
