@@ -114,22 +114,13 @@ static int32_t word_of(const sm_tick_control *k, unsigned i) {
 /* Returns what telemetry has besides its words. */
 static sm_wide_head telemetry_head(const sm_loop *l, uint32_t wait_us) {
   const sm_tick_control *k = &l->control;
-  return (sm_wide_head){
-      .stamp_us = l->clock.is_virtual ? l->clock.stamp_us : port_micros(),
-      .tick = k->tick,
-      .sequence = k->sequence,
-      .saturations = k->controller.overflows - k->overflows_at_start,
-      .gated = k->gated,
-      .wait_us = us16(wait_us),
-      .faults = l->report.faults,
-      .taken = (sm_wide_mask)k->accepted,
-      .state = (uint8_t)l->supervisor.state,
-      .reason = (uint8_t)l->supervisor.reason,
-      .states = SM_NX,
-      .channels = SM_NZ,
-      .commands = SM_AXES,
+  return (sm_wide_head) {
+    .stamp_us = l->clock.is_virtual ? l->clock.stamp_us : port_micros(), .tick = k->tick, .sequence = k->sequence,
+    .saturations = k->controller.overflows - k->overflows_at_start, .gated = k->gated, .wait_us = us16(wait_us),
+    .faults = l->report.faults, .taken = (sm_wide_mask)k->accepted, .state = (uint8_t)l->supervisor.state,
+    .reason = (uint8_t)l->supervisor.reason, .states = SM_NX, .channels = SM_NZ, .commands = SM_AXES,
 #if SM_WIDE_PARTS
-      .parts = (SM_WORDS + SM_WIDE_PART - 1U) / SM_WIDE_PART,
+    .parts = (SM_WORDS + SM_WIDE_PART - 1U) / SM_WIDE_PART,
 #endif
   };
 }

@@ -44,8 +44,7 @@ typedef mavlink_virtual_actuator_t sm_wide_actuator;
 #define SM_WIDE_ACTUATOR MAVLINK_MSG_ID_VIRTUAL_ACTUATOR
 #endif
 
-#define SM_WIDE_PARTS                                                                                                  \
-  (SM_WORDS > MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN || SM_NZ > MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN)
+#define SM_WIDE_PARTS (SM_WORDS > MAVLINK_MSG_TELEMETRY_FIELD_WORDS_LEN || SM_NZ > MAVLINK_MSG_MEASUREMENT_FIELD_Z_LEN)
 #if SM_WIDE_PARTS
 #define SM_WIDE_PART MAVLINK_MSG_WIDE_TELEMETRY_FIELD_WORDS_LEN /* words of each part but the last */
 typedef mavlink_wide_telemetry_t sm_wide_head;
