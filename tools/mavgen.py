@@ -261,6 +261,11 @@ TICK = {  # messages of a tick, and which of those they carry
 }
 
 
+def _array(message: Any) -> Any:
+    """The field that a job fills as far as it needs."""
+    return next(field for field in reversed(message.ordered_fields) if field.array_length)
+
+
 def line_times(messages: list[Any]) -> list[str]:
     """A table of what a tick takes on the line."""
     by_name = {message.name: message for message in messages}
@@ -269,8 +274,8 @@ def line_times(messages: list[Any]) -> list[str]:
         told = []
         for kind, role in TICK.items():
             used = sum(counts[role])
-            fits = used <= by_name[kind].ordered_fields[-1].array_length
-            last = by_name[kind if fits else f"WIDE_{kind}"].ordered_fields[-1]
+            fits = used <= _array(by_name[kind]).array_length
+            last = _array(by_name[kind if fits else f"WIDE_{kind}"])
             parts = -(-used // last.array_length)
             size = parts * (AROUND + last.wire_offset) + used * last.type_length
             times = f"{parts} frames, " if parts > 1 else ""

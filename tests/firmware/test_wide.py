@@ -72,6 +72,17 @@ def test_all_of_it_goes_there_and_back(board: LoopBoard) -> None:
     assert innovation[15] == pytest.approx(0.0015, abs=0.0002)
 
 
+def test_alarms_of_every_encoder_have_a_bit(board: LoopBoard) -> None:
+    """Lost edges of the ninth, which the usual message has no room for."""
+    board.link.connect()
+    running(board)
+    bit = dialect.value("STEPMAP_ALARM_ENCODER") << (PAIRS - 1)
+    for _ in range(12):
+        board.pass_time(1 / 120)
+        board.link.send("VIRTUAL_ENCODER", stamp_us=board.stamp_us, counts=board.counts, alarms=bit)
+    assert (board.state, board.reason) == ("fault", "motor encoder")
+
+
 def test_the_usual_measurement_is_no_part_of_one(board: LoopBoard) -> None:
     """Twelve values of eighteen: neither a tick, nor a thing that a later message could complete."""
     board.link.connect()
