@@ -39,7 +39,7 @@ demo: setup ## optimize, generate, build, flash an emulated STM32F405, upload; i
 test: check ## run all checks, then all tests
 	env -u PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-check: setup ## format, lint, types, layers and C, without running anything
+check: setup ## format, lint, types, layers, C, and the quick part of the proofs, without running anything
 	@tools/check.sh
 
 bench: setup ## measure the core, the optimizer, what commands take, the generated code, the firmware, the Kinect, real time, floods and imported robots

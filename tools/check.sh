@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every static check, side by side and all of them even if one fails, and fails at the end if any did.
+# Runs every static check and the quick part of the proofs, side by side and all of them even if one fails, and fails at the end if any did.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
@@ -35,6 +35,7 @@ if ((${#sources[@]})); then
     --suppress=missingIncludeSystem --suppress=toomanyconfigs -U__AVX512F__ -U__AVX__ -USM_IN_LANES --error-exitcode=1 -I tests/data/sample_model "${sources[@]}"
 fi
 check "gcc" tools/check_c.sh
+check "proofs" "$bin/python" -m tests.proof.quick
 
 for number in "${!headings[@]}"; do
   wait "${processes[number]}" || failed+=("${headings[number]}")

@@ -130,27 +130,3 @@ def test_a_c_test_that_fails_is_noticed(built: Builds, tmp_path: Path, body: str
     )
     assert f"native:test_it [{status}]" in run.stdout + run.stderr
     assert run.returncode != 0
-
-
-@pytest.mark.parametrize("chip", ["ESP32", "ESP32C3"])
-def test_the_esp32_port_compiles_against_declarations(chip: str, tmp_path: Path) -> None:
-    left_out = {"ESP32": "encoders_gpio.c", "ESP32C3": "encoders_pcnt.c"}[chip]
-    sources = [FIRMWARE / "echo.c", *(file for file in sorted(ESP32.glob("*.c")) if file.name != left_out)]
-    run = subprocess.run(
-        [
-            *("riscv64-unknown-elf-gcc", "--specs=picolibc.specs", "-march=rv32imc", "-mabi=ilp32", "-std=c11", "-Os"),
-            *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-c"),
-            *(f"-DCONFIG_IDF_TARGET_{chip}=1", '-DSTEPMAP_BOARD="esp32"'),
-            *("-I", FIRMWARE / "core", "-I", FIRMWARE / "port", "-I", ESP32, "-isystem", ESP32 / "declarations"),
-            *sources,
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    defined = subprocess.run(
-        ["riscv64-unknown-elf-nm", "--defined-only", *tmp_path.glob("*.o")], capture_output=True, text=True, check=True
-    )
-    promised = re.findall(r"^(?!typedef).*?\b(port_\w+)\(", (FIRMWARE / "core" / "port.h").read_text(), re.MULTILINE)
-    assert set(promised) <= set(re.findall(r" T (\w+)", defined.stdout))

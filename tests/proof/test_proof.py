@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.proof import equal, faults, tick
+from tests.proof import equal, faults, quick, tick
 from tests.proof.eva import CORE, MODELS, ROOT, installed
 from tests.proof.symbolic import parse
 
-GENERATED = ROOT / "firmware" / "generated"
-eva = pytest.mark.skipif(not installed(), reason="Frama-C is not installed; `make prove` installs it (0.9 GB)")
-FEW = {"sm_mul": ((1, 32), (22, 28), (31, 32)), "sm_mul_cut": ((7, 30),), "sm_mul_wide": ((20,), (32,), (50,))}
+eva = pytest.mark.skipif(not installed(), reason=quick.NOT_INSTALLED)
 WRONG = {  # a change of sm_fixed.h, and the primitive that is no longer what it was
     "sm_high": ("high + (int32_t)(low >> 31)", "high + (int32_t)(low >> 30)"),
     "sm_right": ("(v >> right) + ((v >> (right - 1U)) & 1)", "(v + (1 << (right - 1U))) >> right"),
@@ -23,9 +22,9 @@ WRONG = {  # a change of sm_fixed.h, and the primitive that is no longer what it
 
 
 @eva
-@pytest.mark.parametrize("name", ["suspended_mass", "cart_pendulum"])
+@pytest.mark.parametrize("name", quick.JOBS)
 def test_a_tick_from_any_fields_has_no_alarm_and_all_of_it_was_reached(name: str, tmp_path: Path) -> None:
-    verdict = tick.prove(GENERATED / name, tmp_path)
+    verdict = tick.prove(quick.GENERATED / name, tmp_path)
     assert verdict.alarms == ()
     assert verdict.reached == verdict.statements > 500
 
@@ -33,19 +32,26 @@ def test_a_tick_from_any_fields_has_no_alarm_and_all_of_it_was_reached(name: str
 @eva
 @pytest.mark.parametrize("name", ["a sum without a check", "a division by a field"])
 def test_a_fault_in_a_controller_is_found(name: str, tmp_path: Path) -> None:
-    assert faults.found(name, GENERATED / "suspended_mass", tmp_path)
-
-
-def some(name: str) -> equal.Primitive:
-    one = next(one for one in equal.PRIMITIVES if one.name == name)
-    return replace(one, constants=FEW.get(name, one.constants[:: max(1, len(one.constants) // 3)]))
+    assert faults.found(name, quick.GENERATED / "suspended_mass", tmp_path)
 
 
 def test_primitives_that_the_analyser_reads_equal_those_of_the_firmware() -> None:
-    real, model = parse(CORE / "sm_fixed.h"), parse(MODELS / "sm_fixed.h", [MODELS])
-    assert [said for one in equal.PRIMITIVES for said in equal.wrong(some(one.name), real, model)] == []
-    assert [said for one in equal.DEFINED for said in equal.wrong(one, real, None)] == []
-    assert equal.counted_zeros()
+    assert quick.wrong_primitives() == []
+
+
+def test_the_quick_part_says_where_no_tick_was_proved() -> None:
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import shutil; shutil.which = lambda name: None; from tests.proof import quick; quick.main()",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "NO TICK: Frama-C is not installed; `make prove` installs it" in run.stdout
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -55,4 +61,4 @@ def test_a_primitive_that_is_changed_is_found(name: str, tmp_path: Path) -> None
     changed = tmp_path / "sm_fixed.h"
     changed.write_text(text.replace(*WRONG[name]))
     real, model = parse(changed), parse(MODELS / "sm_fixed.h", [MODELS])
-    assert list(equal.wrong(some(name), real, model))
+    assert list(equal.wrong(quick.some(name), real, model))
