@@ -370,5 +370,8 @@ void sm_tick_on_encoders(sm_loop *l, const sm_message *message) {
     answer.effort[i] = (int16_t)sm_axes_effort(l, i, dt);
   }
   answer.enabled = a->motion != SM_MOTION_OFF;
+  if (answer.enabled == 0U) { /* the fault of a later motor came after the efforts of those before it */
+    memset(answer.effort, 0, sizeof answer.effort);
+  }
   sm_report_send(l, SM_WIDE_ACTUATOR, &answer);
 }

@@ -455,6 +455,23 @@ def test_late_commands_are_made_up_for(name: str, seconds: float) -> None:
     assert away[1] <= 1
 
 
+def test_no_virtual_motor_gets_an_effort_when_power_goes_off(board: LoopBoard) -> None:
+    """The fault of the second motor is found after the first one's effort."""
+    virtually_running(board)
+    for _ in range(20):
+        tick(board)
+    board.pass_time(0.001)
+    answer = board.encoders(board.counts[0] + 50, board.counts[1])
+    assert answer is not None
+    assert answer.enabled == 1
+    assert answer.effort[0] != 0
+    board.pass_time(0.001)
+    answer = board.encoders(board.counts[0] + 50, board.counts[1] + 5000)
+    assert (board.state, board.reason) == ("fault", "motor encoder")
+    assert answer is not None
+    assert (answer.enabled, set(answer.effort)) == (0, {0})
+
+
 def test_the_clock_may_wrap_in_a_run(board: LoopBoard) -> None:
     board.core.board_pass(2**32 - 3_000_000)
     board.run(0.001)

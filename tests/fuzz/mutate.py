@@ -26,12 +26,26 @@ def _piece(rng: Rng, size: int, longest: int = 200) -> tuple[int, int]:
     return begin, min(size, begin + rng.randrange(1, longest))
 
 
+def _places(pattern: re.Pattern[bytes], content: bytes) -> list[tuple[int, int]]:
+    return [found.span() for found in pattern.finditer(content)]
+
+
+_seeds: dict[bytes, dict[re.Pattern[bytes], list[tuple[int, int]]]] = {}  # of good files, which are looked at often
+
+
+def learn(seeds: Sequence[bytes]) -> None:
+    """Keeps where numbers and words of good files are."""
+    for content in seeds:
+        _seeds[content] = {pattern: _places(pattern, content) for pattern in (NUMBER, WORD)}
+
+
 def _token(rng: Rng, content: bytes, pattern: re.Pattern[bytes], new: bytes) -> bytes:
-    found = list(pattern.finditer(content))
+    known = _seeds.get(content)
+    found = known[pattern] if known else _places(pattern, content)
     if not found:
         return content + new
-    at = rng.choice(found)
-    return content[: at.start()] + new + content[at.end() :]
+    begin, end = rng.choice(found)
+    return content[:begin] + new + content[end:]
 
 
 def number(rng: Rng, content: bytes, others: Sequence[bytes]) -> bytes:
@@ -41,8 +55,10 @@ def number(rng: Rng, content: bytes, others: Sequence[bytes]) -> bytes:
 
 def word(rng: Rng, content: bytes, others: Sequence[bytes]) -> bytes:
     """A word of this or another input in place of a word."""
-    words = WORD.findall(rng.choice([content, rng.choice(others)])) or [b"x"]
-    return _token(rng, content, WORD, rng.choice(words))
+    source = rng.choice([content, rng.choice(others)])
+    known = _seeds.get(source)
+    begin, end = rng.choice((known[WORD] if known else _places(WORD, source)) or [(0, 0)])
+    return _token(rng, content, WORD, source[begin:end] or b"x")
 
 
 def insert(rng: Rng, content: bytes, others: Sequence[bytes]) -> bytes:
