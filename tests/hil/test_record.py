@@ -212,7 +212,7 @@ def test_a_replay_notices_one_other_bit(told: RecordedRun) -> None:
     assert "estimate was" in found.first
 
 
-@pytest.mark.parametrize("name", ["reset", "noisy_line"])
+@pytest.mark.parametrize("name", ["lost_edges", "noisy_line", "reset"])
 def test_runs_with_faults_replay_too(name: str, tmp_path: Path) -> None:
     found = replay(read_run(record(tmp_path, name, 45)), NativeBoard(firmware("native").program), KEY)
     assert found.first == ""

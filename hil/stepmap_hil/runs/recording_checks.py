@@ -189,13 +189,14 @@ def gap(entry: Entry, names: Sequence[str]) -> Event:
 def sent(entry: Entry, codec: SignalCodec) -> dict[str, Any]:
     """Something that the board got."""
     given = {**asdict(Sent("", 0)), **entry.content}
+    kind = _among(given, "kind", KINDS)
     made = {
-        "kind": _among(given, "kind", KINDS),
+        "kind": kind,
         "stamp_us": _whole(given["stamp_us"], "stamp_us", *COUNT),
         "text": _text(given["text"], "a command"),
         "sequence": _whole(given["sequence"], "sequence", *COUNT),
         "words": _words(list(given["words"]), "what was sent"),
-        "valid": _whole(given["valid"], "valid", 0, 2 ** _bits(codec)),
+        "valid": _whole(given["valid"], "valid", 0, 2 ** (32 if kind == "encoder" else _bits(codec))),
     }
     if made["kind"] == "command" and made["text"] not in _commands():
         raise DamagedError(f"no command is called {_shown(made['text'])}")
