@@ -143,8 +143,8 @@ fuzz: setup ## libFuzzer on parser, upload, reader of schedules and store, MINUT
 fuzz-files: setup ## N=100000 mutated jobs, rigs, fault files, schedules, URDF, MJCF, BVH and recordings each; goes on where it was
 	$(BIN)/python -m tests.fuzz.files --count $(or $(N),100000)
 
-mutants: setup ## put SAMPLE=420 faults into firmware/core, hybrid, group and gait code; tests should notice 90 %; goes on where it was
-	$(BIN)/python -m tools.mutants --sample $(or $(SAMPLE),420) --seed $(or $(SEED),1)
+mutants: setup ## put SAMPLE=422 faults into firmware/core, hybrid, group and gait code; tests should notice 90 %; goes on where it was
+	$(BIN)/python -m tools.mutants --sample $(or $(SAMPLE),422) --seed $(or $(SEED),1)
 
 fingerprints: setup ## compare the bits of all examples with tests/data/fingerprints.json
 	$(BIN)/python -m tests.fingerprints
@@ -158,8 +158,8 @@ pictures: setup ## draw docs/images: architecture, a tick, and the live page of 
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m tools.pictures.live
 
-coverage: setup ## branches and decisions of firmware/core that tests take; writes build/bench/coverage.json
-	tools/coverage.sh
+coverage: setup ## branches and decisions of firmware/core that tests take; writes build/bench/coverage.json, fills docs/soundness.md
+	tools/coverage.sh --docs
 
 prove: setup ## prove that no tick of any committed job overflows, divides by zero or leaves its memory; fill docs/soundness.md
 	tools/prove.sh --docs

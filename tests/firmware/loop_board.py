@@ -18,14 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from stepmap import jobs
-from stepmap_codegen import generate as generation
-from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_hil.wire import dialect
 from stepmap_hil.wire.dialect import Message
 from stepmap_hil.wire.key import Key
 from stepmap_hil.wire.link import Link
 from stepmap_hil.wire.raw_values import SignalCodec
+from tests.firmware import loop_kinds
 from tests.firmware.link_board import headers
 from tests.firmware.native_core import CORE, COUNT, ROOT, TRAP, WARNINGS
 
@@ -68,30 +66,13 @@ def _folder() -> Path:
 
 @functools.cache
 def generated(name: str) -> Path:
-    """A folder with generated code: of the repository, or the main job's with other choices."""
+    """A folder with generated code: of the repository, or of a controller of loop_kinds."""
     if (GENERATED / name).is_dir():
         return GENERATED / name
-    if name == "late":
-        return _late()
-    file = ROOT / "tests" / "many.toml" if name == "many" else ROOT / "examples" / "suspended_mass.toml"
-    job = jobs.load(file)
-    solution = job.solve().require()
-    given = {"float32": {"scalar": Scalar.FLOAT32}, "rows": {"form": Form.ROWS}}.get(name, {})
-    choices = generation.with_options(generation.read_choices(file), **given)
-    made = generation.controller(job, solution.plan, choices)
     folder = _folder() / name
     folder.mkdir()
-    for file_name, content in made.files().items():
+    for file_name, content in loop_kinds.controller(name).files().items():
         (folder / file_name).write_bytes(content)
-    return folder
-
-
-def _late() -> Path:
-    """The main job with measurements that are 10 ms old when they arrive."""
-    folder = _folder() / "late"
-    shutil.copytree(GENERATED / "suspended_mass", folder)
-    robot = (folder / "robot.h").read_text()
-    (folder / "robot.h").write_text(robot.replace("SM_SENSOR_DELAY_US 0", "SM_SENSOR_DELAY_US 10000"))
     return folder
 
 

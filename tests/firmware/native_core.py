@@ -34,20 +34,29 @@ FOLDER = "STEPMAP_COVERAGE"  # environment: where libraries count their branches
 
 @functools.cache
 def library(*files: str, coverage: bool = False) -> ctypes.CDLL:
-    """The files as one library; with coverage, or where the environment names a folder for it, with counted branches.
+    """The files as one library; its branches are counted where asked, or where the environment names a folder."""
+    return _compiled("-".join(Path(file).stem for file in files), [CORE / file for file in files], [CORE], coverage)
 
-    Counts are written when the process ends, next to the library, which is why that folder stays.
-    """
+
+@functools.cache
+def with_job(generated: Path, name: str, *files: str) -> ctypes.CDLL:
+    """Files of the core, or of the folder of generated code, with its headers, as a library of that name."""
+    sources = [CORE / file if (CORE / file).exists() else generated / file for file in files]
+    return _compiled(name, sources, [generated, CORE], False)
+
+
+def _compiled(name: str, sources: Sequence[Path], headers: Sequence[Path], coverage: bool) -> ctypes.CDLL:
+    """Counts are written when the process ends, next to the library, which is why that folder stays."""
     asked = os.environ.get(FOLDER)
     folder = Path(asked) if asked else Path(tempfile.mkdtemp(prefix="stepmap-core-"))
     counts = coverage or bool(asked)
     if not counts:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     kind = COUNT if counts else TRAP
-    built = folder / f"{'-'.join(Path(file).stem for file in files)}.so"
-    sources = [str(CORE / file) for file in files]
-    command = ["gcc", "-std=c11", *WARNINGS, *kind, "-shared", "-fPIC", f"-I{CORE}", "-o", str(built), *sources]
-    subprocess.run(command, check=True, cwd=folder)
+    built = folder / f"{name}.so"
+    include = [f"-I{header}" for header in headers]
+    command = ["gcc", "-std=c11", *WARNINGS, *kind, "-shared", "-fPIC", *include, "-o", str(built)]
+    subprocess.run([*command, *map(str, sources)], check=True, cwd=folder)
     return ctypes.CDLL(str(built))
 
 
@@ -70,9 +79,11 @@ def _enum(name: str, body: str) -> type[IntEnum]:
 def _struct(name: str, body: str, known: dict[str, Any]) -> type[ctypes.Structure]:
     fields: list[tuple[str, Any]] = []
     for line in filter(None, (part.strip() for part in body.split(";"))):
-        kind, star, field = re.fullmatch(r"(?:const\s+)?(\w+)\s+(\*?)(\w+)", line).groups()  # type: ignore[union-attr]
+        pattern = r"(?:const\s+)?(\w+)\s+(\*?)(\w+)(?:\[(\d+)\])?"
+        kind, star, field, length = re.fullmatch(pattern, line).groups()  # type: ignore[union-attr]
         found = known.get(kind) or SCALARS[kind]
         value = ctypes.c_uint if isinstance(found, type) and issubclass(found, IntEnum) else found
+        value = value * int(length) if length else value
         fields.append((field, ctypes.POINTER(value) if star else value))
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 

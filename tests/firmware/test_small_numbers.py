@@ -104,6 +104,19 @@ def test_braking_at_once_divides_by_nothing_else() -> None:
     assert axis.m.inverse_length == 2**31 - 1
 
 
+def test_a_brake_that_is_over_stands_without_acceleration() -> None:
+    axis = Axis()
+    axis.hold()
+    axis.command(100)
+    axis.step()
+    axis.brake(3000)
+    axis.step()
+    assert axis.m.acceleration != 0
+    for _ in range(5):
+        axis.step()
+    assert (axis.m.target, axis.m.target_slope, axis.m.acceleration) == (axis.m.command, 0, 0)
+
+
 def test_a_target_at_the_end_of_its_range_stands() -> None:
     axis = Axis(config(high=256))
     axis.hold()

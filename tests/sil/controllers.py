@@ -19,6 +19,7 @@ from stepmap_codegen import Controller, Form, IntegerMachine, Noise, Options, Pl
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.model.integers import Ints
 from stepmap_codegen.precision.ensemble import Ensemble
+from stepmap_codegen.stream.settings import Quantity, Stream
 from tests import problems
 
 CORE = Path(__file__).parents[2] / "firmware" / "core"
@@ -76,6 +77,16 @@ def holding(
     noise = Noise(process, np.full(len(system.sensor_channels), 1e-4), process)
     plant = Plant(step, noise, gains, Settings(newton))
     return design(plant, trajectory, Options(ensemble=Ensemble(runs=16, outlier=0.05))), trajectory
+
+
+@cache
+def streaming(scalar: Scalar = Scalar.FIXED32) -> tuple[Controller, sm.Trajectory]:
+    """A cart that is sent where to be, in a fifth of a second without set-points it stays."""
+    made, path = holding("cart_pendulum")
+    place = [c.name for c in made.plant.step.system.coordinates].index("x")
+    stream = Stream((Quantity("x", "m", place, -0.4, 0.5, 0.5, 2.0),), 0.2)
+    plant = replace(made.plant, stream=stream)
+    return design(plant, path, Options(scalar=scalar, ensemble=Ensemble(runs=16, outlier=0.05))), path
 
 
 def rewritten(made: Controller, scalar: Scalar, form: Form = Form.STRAIGHT) -> Controller:

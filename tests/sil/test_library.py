@@ -14,13 +14,11 @@ import pytest
 import wasmtime
 
 import stepmap as sm
-from stepmap_codegen import Controller, Form, Options, Role, Scalar, design
+from stepmap_codegen import Controller, Form, Options, Role, Scalar
 from stepmap_codegen.emit.schedule import make_schedule
-from stepmap_codegen.precision.ensemble import Ensemble
-from stepmap_codegen.stream.settings import Quantity, Stream
 from stepmap_codegen.toolchain import TARGETS
 from stepmap_codegen.toolchain.wasm import build_wasm
-from tests.sil.controllers import STRICT, holding, on_a_string, rewritten, suspended_mass
+from tests.sil.controllers import STRICT, holding, on_a_string, rewritten, streaming, suspended_mass
 from tests.sil.libraries import (
     SET_POINT_BIT,
     Answers,
@@ -123,16 +121,6 @@ def test_every_kind_of_controller_has_the_model_s_bits(kind: str, tmp_path: Path
     driven = drive(made, path, 120, seed=3)
     (found,) = in_c(built, [made], [driven])
     require_same(made, found, in_model(made, driven))
-
-
-@cache
-def streaming() -> tuple[Controller, sm.Trajectory]:
-    """A cart that is sent where to be, in a fifth of a second without set-points it stays."""
-    made, path = holding("cart_pendulum")
-    place = [c.name for c in made.plant.step.system.coordinates].index("x")
-    stream = Stream((Quantity("x", "m", place, -0.4, 0.5, 0.5, 2.0),), 0.2)
-    plant = replace(made.plant, stream=stream)
-    return design(plant, path, Options(ensemble=Ensemble(runs=16, outlier=0.05))), path
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-m0plus"])

@@ -52,6 +52,19 @@ def test_an_impact_needs_the_ratio_of_its_speeds() -> None:
     assert slip.needed == pytest.approx(needed, rel=1e-9)
 
 
+def test_steps_of_other_lengths_are_solved_with_their_own() -> None:
+    """Its impact is looked for within the step that was made, not within one of the map's own length."""
+    step, height = sm.discretize(block(), DT), 0.2
+    start = step.from_velocity({"z": height}, {"x": 0.9}, instant=True)
+    needed, instant = 0.9 / math.sqrt(2 * G * height), math.sqrt(2 * height / G)
+    for dt in (0.7 * DT, 1.45 * DT):  # with the second it lands later in a step than DT
+        landed = step.rollout(start, np.zeros((30, 0)), dt=np.full(30, dt))
+        (slip,) = step.outside_cone(landed, needed * (1 - 1e-6))
+        assert slip.time == pytest.approx(instant, rel=1e-9)
+        assert slip.needed == pytest.approx(needed, rel=1e-9)
+        assert step.outside_cone(landed, needed * (1 + 1e-6)) == ()
+
+
 def test_impacts_and_forces_come_in_the_order_of_time() -> None:
     step = sm.discretize(block(0.4), DT)
     found = step.outside_cone(run(step, 0.1, (0.5, 0.3)), 0.0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+import stepmap as sm
 from stepmap.errors import ModelError
 from stepmap.mechanics import bodies, gaps
 from stepmap.mechanics.constraints import Row
@@ -69,6 +70,8 @@ def test_near_identity_is_the_exponential_to_third_order() -> None:
         ((-1e-11, 0.0, 0.5), 0.0, "no negative principal moment"),
         ((-1e-9, 50.0, 100.0), 0.0, "no negative principal moment"),
         ((-1e-11, 99.0, 100.0), 0.1, ""),
+        ((-1.2e-12, 0.0, 0.5), 0.0, "no negative principal moment"),
+        ((-0.8e-12, 0.0, 0.5), 0.0, ""),
     ],
 )
 def test_inertias_that_a_body_can_have(moments: tuple[float, ...], rounded: float, text: str) -> None:
@@ -77,6 +80,35 @@ def test_inertias_that_a_body_can_have(moments: tuple[float, ...], rounded: floa
             bodies.require_possible(np.diag(moments), "it", rounded)
     else:
         bodies.require_possible(np.diag(moments), "it", rounded)
+
+
+def test_a_body_that_cannot_be_is_refused_where_it_is_described() -> None:
+    b = sm.Builder("body")
+    frame = b.world.rz(b.coordinate("theta", unit="rad"), name="arm")
+    with pytest.raises(ModelError, match=r"inertia of mass on frame 'arm'.*no body has the principal moments"):
+        b.mass(frame, 1.0, inertia=(1.0, 1.0, 5.0))
+
+
+@pytest.mark.parametrize(("off", "is_rounding"), [(0.9e-12, True), (1.2e-12, False)])
+def test_a_matrix_may_be_off_by_rounding_of_its_largest_number(off: float, is_rounding: bool) -> None:
+    matrix = np.diag([1.0, 1.0, 1.0])
+    matrix[0, 1] = off
+    if is_rounding:
+        assert numeric(bodies.inertia_matrix(matrix.tolist(), "it"))[1, 0] == pytest.approx(off)
+    else:
+        with pytest.raises(ModelError, match="symmetric"):
+            bodies.inertia_matrix(matrix.tolist(), "it")
+
+
+def test_quaternions_of_several_balls_are_made_units_each_by_itself() -> None:
+    b = sm.Builder("balls")
+    first = b.world.ball("first").tx(1.0)
+    second = first.ball("second")
+    for frame in (first, second):
+        b.mass(frame, 1.0, inertia=(1.0, 1.0, 1.0))
+    tangent = b.build().tangent
+    q = np.array([2.0, 0.0, 0.0, 2.0, 0.0, 3.0, 4.0, 0.0])
+    assert tangent.normalize(q) == pytest.approx([0.5**0.5, 0, 0, 0.5**0.5, 0, 0.6, 0.8, 0])
 
 
 def test_a_matrix_must_be_symmetric_in_every_pair() -> None:
@@ -96,6 +128,9 @@ def test_what_moves_no_mass_is_named() -> None:
     held, free = np.array([[[1.0, -1.0, 0.0]]]), np.array([[[0.0, 0.0, 1.0]]])
     assert bodies.massless(np.array([weak]), [held]) == []
     assert bodies.massless(np.array([weak]), [held, free]) == [0, 1]
+    unit = held / np.linalg.norm(held)
+    assert bodies.massless(np.array([weak]), [1.2e-9 * unit]) == []
+    assert bodies.massless(np.array([weak]), [0.8e-9 * unit]) == [0, 1]  # a row that is rounding holds nothing
 
 
 def test_modes_are_each_gap_with_its_tangents_and_what_never_opens() -> None:

@@ -39,6 +39,7 @@ def prepare(suite: Suite) -> None:
         del sys.modules[name]
     for name in suite.preload:
         importlib.import_module(name)
+    suite.warm()
 
 
 def run(tests: Iterable[str], log: Path, before: Callable[[], None] | None = None) -> tuple[int, float]:
