@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import casadi as ca
@@ -112,6 +113,19 @@ def test_heights_of_contacts_may_differ_by_rounding_alone(factor: float) -> None
 
 def test_one_that_keeps_its_names_keeps_its_contacts() -> None:
     assert Renaming(pair(second=3.0)).partners == {"left": "left", "right": "right"}
+
+
+def test_tangents_of_a_contact_may_change_their_sign() -> None:
+    """A point that sticks to the floor, in a mirror."""
+    b = sm.Builder("mirrored")
+    x, y, z = (b.coordinate(name, unit="m", start=0.4) for name in "xyz")
+    bob = b.world.tx(x).ty(y).tz(z, name="bob")
+    b.mass(bob, 1.0)
+    b.contact(bob, b.world, friction=math.inf, name="foot")
+    system = b.build()
+    assert Renaming(system, {"y": "-y"}).partners == {"foot": "foot"}
+    with pytest.raises(ModelError, match="takes the place of no contact"):
+        Renaming(system, {"x": "y", "y": "x"})
 
 
 @pytest.mark.parametrize(

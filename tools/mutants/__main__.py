@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tools.mutants import c_operators, python_operators, reached, report, server, table, tree
+from tools.mutants import reached, report, server, table, tree
 from tools.mutants.mutant import Mutant
 from tools.mutants.suites import SUITES, Suite
 
@@ -24,8 +24,7 @@ def every(suite: Suite) -> list[Mutant]:
     made: list[Mutant] = []
     for file in suite.files:
         text = (tree.TREE / file).read_text()
-        of = python_operators if file.endswith(".py") else c_operators
-        made += [mutant for mutant in of.mutants(file, text) if mutant.line in found[file]]
+        made += [mutant for mutant in report.operators(file).mutants(file, text) if mutant.line in found[file]]
     return made
 
 

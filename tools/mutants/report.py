@@ -6,16 +6,23 @@ import json
 import tomllib
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from tools.mutants import table, tree
-from tools.mutants.suites import SUITES
+from tools.mutants import c_operators, python_operators, table, tree
+from tools.mutants.suites import SUITES, Suite
 
 JSON = tree.ROOT / "build" / "bench" / "mutants.json"
 PAGE = tree.ROOT / "docs" / "mutants.md"
 REASONS = Path(__file__).parent / "survivors.toml"
 BEGIN, END = "<!-- figures: make mutants -->\n", "<!-- end of figures -->\n"
 WANTED = 0.9
+EQUAL = "equal"  # reasons of mutants that do what the original does begin so
+
+
+def operators(file: str) -> ModuleType:
+    """Those of the language of a file."""
+    return python_operators if file.endswith(".py") else c_operators
 
 
 def reasons() -> dict[str, str]:
@@ -25,8 +32,17 @@ def reasons() -> dict[str, str]:
 
 def current() -> list[dict[str, Any]]:
     """Outcomes of mutants that can still be made of the sources."""
-    names = {suite.name for suite in SUITES}
-    return [row for row in table.outcomes().values() if row["suite"] in names]
+    possible = {suite.name: _keys(suite) for suite in SUITES}
+    return [row for row in table.outcomes().values() if row["key"] in possible.get(row["suite"], ())]
+
+
+def _keys(suite: Suite) -> set[str]:
+    """Of all mutants of a suite's files, on lines that tests reach or not."""
+    found: set[str] = set()
+    for file in suite.files:
+        text = (tree.TREE / file).read_text()
+        found |= {mutant.key(text) for mutant in operators(file).mutants(file, text)}
+    return found
 
 
 def write() -> int:
@@ -35,8 +51,10 @@ def write() -> int:
     valid = [row for row in rows if row["outcome"] != "refused"]
     survivors = [row | {"reason": why.get(row["key"], "")} for row in valid if row["outcome"] == "survived"]
     killed = len(valid) - len(survivors)
+    equal = sum(row["reason"].startswith(EQUAL) for row in survivors)
     made = {
         "mutants": len(valid), "killed": killed, "rate": round(killed / max(len(valid), 1), 4),
+        "equal": equal, "rate_of_others": round(killed / max(len(valid) - equal, 1), 4),
         "refused_by_the_compiler": len(rows) - len(valid), "on_reached_lines": table.counts(),
         "suites": {name: dict(Counter(r["outcome"] for r in rows if r["suite"] == name)) for name in table.counts()},
         "kinds": {kind: dict(Counter(r["outcome"] for r in valid if r["kind"] == kind)) for kind in
@@ -63,7 +81,8 @@ def _page(made: dict[str, Any]) -> None:
         if killed + survived:
             lines.append(f"| {name} | {made['on_reached_lines'][name]} | {killed + survived} | {killed} |")
     lines.append(f"| **all** | {sum(made['on_reached_lines'].values())} | {made['mutants']} | {made['killed']} |")
-    lines += ["", f"Noticed: {100 * made['rate']:.1f} %. Those that survived:", "", "| mutant | why |", "|---|---|"]
+    told = f"Noticed: {100 * made['rate']:.1f} %; {100 * made['rate_of_others']:.1f} % without {made['equal']} that "
+    lines += ["", f"{told}are equal to the original. Those that survived:", "", "| mutant | why |", "|---|---|"]
     for row in sorted(made["survivors"], key=lambda r: (r["file"], r["line"])):
         told = row["told"].replace("|", "\\|")
         why = (row["reason"] or "none yet").replace("|", "\\|")

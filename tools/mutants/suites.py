@@ -118,6 +118,7 @@ SUITES = (
         30,
         tuple(f"{HOST}/optimal/gaits/{name}.py" for name in ("renaming", "names", "modes", "cycle", "jump")),
         "unit/test_renaming",
+        "unit/test_gait_modes",
         f"{GAITS}renamings_that_do_not_fit_are_refused",
         f"{GAITS}modes_that_cannot_be_are_refused",
         f"{GAITS}a_hopper_s_two_phases_have_the_multipliers_of_their_maps",
