@@ -24,7 +24,7 @@ from stepmap.steps.kernels.implicit import call
 from stepmap.steps.layout import MOMENTUM_UNITS, Copied, MechanicalLayout, pose_entries
 from stepmap.steps.mechanical import MechanicalStep
 from stepmap.steps.midpoint_functions import ModelFunctions
-from stepmap.steps.rotations.equations import equations_with_balls, momentum_with_balls
+from stepmap.steps.rotations.equations import equations_with_balls, legendre_with_balls, momentum_with_balls
 from stepmap.steps.rotations.kernel import ball_kernel
 from stepmap.steps.rotations.maps import MAPS, Rotation
 
@@ -60,6 +60,10 @@ class MidpointLayout(MechanicalLayout):
     @property
     def copied(self) -> Copied | None:
         return Copied(self.nd, self.nk) if self.nk else None
+
+    @cached_property
+    def legendre(self) -> ca.Function:
+        return legendre_with_balls(self._step)
 
     def hold(self, x: ArrayLike, forces: ArrayLike | None = None) -> Array:
         return self._with_forces(np.asarray(x, dtype=float)[..., self["rho"]], forces)

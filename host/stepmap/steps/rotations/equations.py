@@ -73,14 +73,22 @@ def _still(tangent: Tangent, x: ca.SX, nd: int) -> ca.SX:
 
 def momentum_with_balls(step: VariationalStep, q: Array, v: Array, forces: Array) -> Array:
     """The discrete Legendre transform of the step that ended at q̄ with the velocity v̄, (..., nd)."""
-    tangent, nf = step.system.tangent, len(step.system.inputs)
+    tangent = step.system.tangent
     shape = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], forces.shape[:-1])
     count = math.prod(shape)
     flat = [np.broadcast_to(e, (*shape, e.shape[-1])).reshape(count, e.shape[-1]) for e in (q, v, forces)]
     z = step.dt * flat[1]
     for _, at in tangent.balls:
         z[:, at : at + 3] = vectors(step.map, z[:, at : at + 3])
-    e = step.system.expressions
+    par = np.tile(step.system.parameter_values[:, None], len(z))
+    out = np.asarray(step.layout.legendre(flat[0].T, z.T, flat[1].T, flat[2].T, par)).T
+    return np.ascontiguousarray(out).reshape(*shape, step.nd)
+
+
+def legendre_with_balls(step: VariationalStep) -> ca.Function:
+    """The momentum at the end of a step as a function of pose, unknowns of the step, velocity, forces, parameters."""
+    tangent, e = step.system.tangent, step.system.expressions
+    nf = len(step.system.inputs)
     last, back, by = ca.SX.sym("q", tangent.nq), ca.SX.sym("z", tangent.nv), ca.SX.sym("u", nf)
     velocity = ca.SX.sym("v", tangent.nv)
     # Back from the end: the increment of −t has its middle where that of t has it, seen from the other side.
@@ -90,10 +98,7 @@ def momentum_with_balls(step: VariationalStep, q: Array, v: Array, forces: Array
     lq, lv, force = (ca.vec(part) for part in (lq, lv, force))
     given = lq + force if step.forces == "held" else lq
     p = step.dt / 2 * here.at_end(given) + here.right_momentum(lv)
-    made = ca.Function("legendre", [last, back, velocity, by, e.parameters], [p])
-    par = np.tile(step.system.parameter_values[:, None], len(z))
-    out = np.asarray(made(flat[0].T, z.T, flat[1].T, flat[2].T, par)).T
-    return np.ascontiguousarray(out).reshape(*shape, step.nd)
+    return ca.Function("legendre", [last, back, velocity, by, e.parameters], [p])
 
 
 def _reversed(tangent: Tangent, q: ca.SX, z: ca.SX) -> ca.SX:
