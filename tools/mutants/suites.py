@@ -79,10 +79,12 @@ SUITES = (
     _core(
         "loop",
         45,
+        "firmware/test_rows",
+        "firmware/test_numbers",
+        "firmware/test_loop_numbers",
         "firmware/test_loop",
         "firmware/test_loop_guards",
         "firmware/test_turns",
-        "firmware/test_rows",
         files=("sm_loop.c", "sm_tick.c", "sm_axes.c", "sm_host.c", "sm_report.c", "sm_select.c", "sm_numbers.c",
                "sm_clock.c", "sm_rows.c"),
         warm=_controllers,
@@ -90,6 +92,8 @@ SUITES = (
     _core(
         "robots",
         30,
+        "firmware/test_follow",
+        "firmware/test_walk",
         "firmware/test_loop_kinds",
         files=("sm_follow.c", "sm_stream.c", "sm_gait.c", "sm_walk.c"),
         warm=_controllers,
@@ -129,6 +133,7 @@ SUITES = (
         15,
         ("codegen/stepmap_codegen/stream/follower.py", "codegen/stepmap_codegen/model/nearest.py"),
         "unit/test_stream",
-        "firmware/test_loop_kinds",
+        "firmware/test_follow",
+        "firmware/test_walk",
     ),
 )  # fmt: skip
