@@ -96,7 +96,7 @@ def tendons(m: Any, names: Names, left_out: list[str]) -> tuple[Tendon, ...]:
             Tendon(
                 name,
                 path=() if of_joints else tuple(site(m, names, int(m.wrap_objid[i])) for i in at),
-                joints=tuple((names.joints[int(m.wrap_objid[i])], float(m.wrap_prm[i])) for i in at) * of_joints,
+                joints=tuple((names.joints[int(m.wrap_objid[i])], float(m.wrap_prm[i])) for i in at if of_joints),
                 longest=high if limited and not of_joints and high > 0 else None,
                 stiffness=float(m.tendon_stiffness[t]),
                 rest=(float(m.tendon_lengthspring[t][0]), float(m.tendon_lengthspring[t][1])),

@@ -153,6 +153,13 @@ def massless(matrices: Array, modes: Sequence[Array]) -> list[int]:
     ``modes`` are slopes (poses, rows, n) of constraints that hold in a mode: what a mechanism with contacts cannot do
     in any of its modes needs no mass, such as the turn of a wheel without inertia about its hub.
     """
+    known = np.isfinite(matrices).all(axis=(1, 2))
+    if not known.any():
+        raise ModelError(
+            "the mass matrix is not finite at any of some poses: check the units of masses, inertias and lengths, "
+            "and what expressions divide by"
+        )
+    matrices, modes = matrices[known], [mode[known] for mode in modes]
     weak: list[int] = []
     for matrix in matrices:
         weak = _weak(matrix)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from stepmap.arrays import Array
+from stepmap.errors import ModelError
 from stepmap.geometry.grids.grid import Nodes
 
 PAIRS = 1 << 18  # of point and triangle, worked on at once
+MOST = 2_000_000  # triangles of a surface; they take 0.5 kB each while distances are found
 FIRST, FAR = 16, 8  # triangles tried per point: at first, and for points that are far away
 
 
@@ -41,11 +43,16 @@ def _dot(a: Array, b: Array) -> Array:
 
 def subdivide(triangles: Array, longest: float) -> Array:
     """The same surface from triangles with sides of ``longest`` at most: the longest one is halved, again and again."""
-    done = []
+    done, count = [], 0
     while len(triangles):
+        if count + len(triangles) > MOST:
+            raise ModelError(
+                f"a surface makes more than {MOST} triangles with sides of {longest:g} m; give a greater spacing"
+            )
         sides = np.linalg.norm(triangles - np.roll(triangles, -1, axis=1), axis=2)
         short = sides.max(axis=1) <= longest
         done.append(triangles[short])
+        count += len(done[-1])
         left, at = triangles[~short], sides[~short].argmax(axis=1)
         k = np.arange(len(left))
         a, b, c = left[k, at], left[k, (at + 1) % 3], left[k, (at + 2) % 3]

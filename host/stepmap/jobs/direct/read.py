@@ -22,6 +22,7 @@ NEEDED = {
 }
 OPTIONAL = ("start", "goal", "limits", "path", "boundary", "obstacles", "clear", "solver", "weights", "noise")
 SOLVER = ("solver", "steps", "starts", "seed", "max_iterations", "tolerance", "change")
+MOST = 10_000_000  # steps of a plan
 
 
 def read(root: Table, name: str) -> DirectJob:
@@ -74,8 +75,10 @@ def _time(table: Table) -> tuple[float, float, float]:
         ends = table.numbers("duration", ())
         if len(ends) != 2 or not 0 < ends[0] <= ends[1]:
             raise table.error(f"expected a range [low, high] of seconds, low below high, got {list(ends)}", "duration")
+        _few(table, ends[1], dt)
         return dt, *ends
     duration = table.number("duration", unit="seconds")
+    _few(table, duration, dt)
     count = duration / dt
     if count < 2 - WHOLE or abs(count - round(count)) > WHOLE * max(1.0, count):
         raise table.error(
@@ -83,6 +86,11 @@ def _time(table: Table) -> tuple[float, float, float]:
             "duration",
         )
     return dt, duration, duration
+
+
+def _few(table: Table, duration: float, dt: float) -> None:
+    if not duration / dt <= MOST:
+        raise table.error(f"{duration:g} s is more than {MOST} steps of {dt:g} s", "duration", hint="Give a longer dt.")
 
 
 def _steps(table: Table, dt: float, low: float, high: float) -> int:

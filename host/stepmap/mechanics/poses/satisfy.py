@@ -22,7 +22,8 @@ def satisfied(system: System, q: Array, fixed: Sequence[str], iterations: int) -
     for iteration in range(iterations):
         h = system.violations(system.residuals(q))
         residual = float(np.abs(h).max(initial=0.0))
-        if residual <= 4e-16 * max(1.0, float(np.abs(q).max())) ** 2:
+        size = max(1.0, float(np.abs(q).max()))
+        if residual / size <= 4e-16 * size:  # their square may not be a number
             return q
         jacobian = system.residuals_slope(q) * free * (h != 0)[:, None]
         correction = np.linalg.lstsq(jacobian, -h, rcond=None)[0]
