@@ -35,30 +35,33 @@ def test_a_supply_that_is_low_on_the_pins_of_a_process(tmp_path: Path) -> None:
             link = Link(board.open(), KEY)
             link.connect(PATIENCE)
             pins[-1] = SUPPLY
-            low = heartbeat(link, "fault")
+            low = until(link, ("fault", True))
             assert dialect.word("STEPMAP_REASON", low.reason) == "supply"
-            assert low.flags & dialect.value("STEPMAP_FLAG_SUPPLY_LOW")
             assert pins[0] == 0  # the power stages
             with pytest.raises(LinkError, match="refused the schedule"):
                 upload(link, solution()[1].schedule.pack(), KEY)
             link.command("reset_fault", timeout=PATIENCE)
-            assert dialect.word("STEPMAP_REASON", heartbeat(link, "fault").reason) == "supply"
+            until(link, ("idle", True))  # for one step of the motor loop
+            assert dialect.word("STEPMAP_REASON", until(link, ("fault", True)).reason) == "supply"
             pins[-1] = 0
+            until(link, ("fault", False))  # the reason stays until a reset
             link.command("reset_fault", timeout=PATIENCE)
-            assert not heartbeat(link, "idle").flags & dialect.value("STEPMAP_FLAG_SUPPLY_LOW")
+            until(link, ("idle", False))
             upload(link, solution()[1].schedule.pack(), KEY)
     finally:
         child.stop()
 
 
-def heartbeat(link: Link, state: str) -> dialect.Message:
-    """The first one with this state."""
+def until(link: Link, wanted: tuple[str, bool]) -> dialect.Message:
+    """The next heartbeat with this state, and this opinion of the supply."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         message = link.receive("HEARTBEAT", timeout=PATIENCE)
-        if message is not None and dialect.word("STEPMAP_STATE", message.state) == state:
-            return message
-    raise AssertionError(f"the board does not come to {state}")
+        if message is not None:
+            low = bool(message.flags & dialect.value("STEPMAP_FLAG_SUPPLY_LOW"))
+            if (dialect.word("STEPMAP_STATE", message.state), low) == wanted:
+                return message
+    raise AssertionError(f"the board does not come to {wanted}")
 
 
 def test_lost_edges_end_a_run_alike_on_every_board() -> None:

@@ -92,7 +92,8 @@ def main() -> None:
     if options.docs:
         fill(report)
     failed = complaints(report)
-    print(*failed, sep="\n")
+    found = sum(report["seeded"].values())
+    print(*failed, f"{len(report['jobs'])} jobs, seeded faults found: {found} of {len(report['seeded'])}", sep="\n")
     sys.exit(bool(failed))
 
 
