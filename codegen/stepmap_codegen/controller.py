@@ -26,6 +26,7 @@ from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.robot import emit_robot
 from stepmap_codegen.emit.schedule import Schedule, emit_schedule, make_schedule
 from stepmap_codegen.emit.source import SELF_TEST_TICKS, emit_source
+from stepmap_codegen.lower import loops
 from stepmap_codegen.lower.controller import Plant, lower
 from stepmap_codegen.lower.hold import hold_rows
 from stepmap_codegen.lower.plant import stored_noise
@@ -145,7 +146,7 @@ class Controller:
 
     def description(self) -> dict[str, Any]:
         """signals.json: how a host reads and writes what this controller holds."""
-        order = field_order(self.program)
+        order = [i for i in field_order(self.program) if self.program.fields[i].role is not Role.WORK]
         rows = {s.name: s for s in self.signals}
         fields = []
         for i in order:
@@ -216,7 +217,12 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
     chosen = options or Options()
     pinned = chosen.pinned
     require_limits(plant, trajectory)
-    program = lower(plant) if pinned is None else _pinned_program(pinned, plant, trajectory, chosen)
+    form = size.preferred(chosen.scalar, plant.step.nx, chosen.form)
+    if form is Form.LOOPS:
+        size.forms(chosen.scalar, chosen.word, form)
+        program = loops.lower(plant)
+    else:
+        program = lower(plant) if pinned is None else _pinned_program(pinned, plant, trajectory, chosen)
     robot = chosen.robot or Table("", {(): 1}, (), {})
     system = plant.step.system
     axes, delay = read_axes(robot, system), read_sensor_delay(robot, program.period)
@@ -224,7 +230,7 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
         program = with_rates(program, [axis.speed for axis in axes])
     recordings = _simulated(program, plant, trajectory, chosen.ensemble, tuned)
     recording = recordings[0]
-    ranges = measure(program, recordings, ALIKE if pinned is None else 1)
+    ranges = measure(program, recordings, ALIKE if pinned is None and not program.tapes else 1)
     formats, listed = None, []
     if chosen.scalar is Scalar.FIXED32:
         formats = _formats(program, ranges, chosen)
@@ -236,7 +242,7 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
             _budget(plant, program, ranges, formats, listed, chosen.precision)
     rows, follows = schedule_rows(program, plant, trajectory), end_tangent(plant, trajectory)
     slopes = 0 if follows is None else 2 * len(follows.states)
-    form, estimate = size.choose(program, formats, chosen.scalar, chosen.form, len(rows) + slopes, chosen.board)
+    form, estimate = size.choose(program, formats, chosen.scalar, form, len(rows) + slopes, chosen.board)
     start = first_fields(program, plant, trajectory.x[:1])[:, 0] if pinned is None else pinned.start
     digest = _digest(program, formats, chosen.scalar, start, plant)
     held = pinned.held(program, rows) if pinned is not None and chosen.study else rows
@@ -276,7 +282,14 @@ def _pinned_program(pinned: PinnedFormats, plant: Plant, trajectory: Trajectory,
 def _simulated(
     program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, tuned: Sequence[Array] = ()
 ) -> list[Recording]:
-    """Runs of ALIKE ensembles of the same kind, others with tuned gains, then many with a first estimate far off."""
+    """Runs of ALIKE ensembles of the same kind, others with tuned gains, then many with a first estimate far off.
+
+    Of loops a few: what is chosen from them are limits of variances, which hardly differ from run to run.
+    """
+    if program.tapes:
+        few = replace(ensemble, runs=FEW)
+        far = replace(few, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
+        return [simulate(program, plant, trajectory, one) for one in (few, far)]
     starts = replace(ensemble, runs=STARTS * ensemble.runs, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
     seeds = range(ensemble.seed, ensemble.seed + ALIKE)
     alike = simulate_seeds(program, plant, trajectory, ensemble, seeds, tuned)
@@ -303,6 +316,7 @@ def within_limits(program: Program, formats: Formats) -> Program:
 
 
 ALIKE = 3  # ensembles of the same kind
+FEW = 8  # runs where there are loops
 STARTS, FAR, EARLY = 32, 2.0, 12  # times the runs, times the errors of the start, ticks
 
 

@@ -25,6 +25,7 @@ from stepmap_codegen.emit.output import Output, SelfTest
 from stepmap_codegen.emit.size import Estimate
 from stepmap_codegen.lower.controller import Plant
 from stepmap_codegen.model.formats import BlockFormats, Formats
+from stepmap_codegen.model.loops import packed, unpacked
 from stepmap_codegen.model.program import Block, BlockRole, Field, Guard, Operation, Program, Role, Store
 from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
@@ -32,7 +33,7 @@ from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.signals import Signal
 
 FILE = "controller.npz"
-FORMAT = "stepmap-saved-controller-5"
+FORMAT = "stepmap-saved-controller-6"
 ARRAYS = ("gains", "start", "measurements", "row", "variances")
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
@@ -112,26 +113,31 @@ def _program(program: Program) -> dict[str, Any]:
         "name": program.name,
         "period": program.period,
         "fields": [asdict(field) | {"role": field.role.value} for field in program.fields],
-        "blocks": [
-            {
-                "name": block.name,
-                "role": block.role.value,
-                "channel": block.channel,
-                "summary": block.summary,
-                "operations": [[op.code, op.arguments, op.constant, op.field] for op in block.operations],
-                "stores": [[store.field, store.operation] for store in block.stores],
-                "needs": block.needs,
-                "chain": block.chain,
-                "guard": None if block.guard is None else asdict(block.guard),
-            }
-            for block in program.blocks
-        ],
+        "tapes": [_packed_block(program, tape) for tape in program.tapes],
+        "blocks": [_packed_block(program, block) for block in program.blocks],
+    }
+
+
+def _packed_block(program: Program, block: Block) -> dict[str, Any]:
+    return {
+        "name": block.name,
+        "role": block.role.value,
+        "channel": block.channel,
+        "summary": block.summary,
+        "operations": [[op.code, op.arguments, op.constant, op.field] for op in block.operations],
+        "stores": [[store.field, store.operation] for store in block.stores],
+        "needs": block.needs,
+        "chain": block.chain,
+        "guard": None if block.guard is None else asdict(block.guard),
+        "steps": [packed(step, program.tapes) for step in block.steps],
     }
 
 
 def _read_program(document: Mapping[str, Any]) -> Program:
     fields = tuple(_field(entry) for entry in document["fields"])
-    return Program(document["name"], document["period"], fields, tuple(_block(entry) for entry in document["blocks"]))
+    tapes = [_block(entry, ()) for entry in document["tapes"]]
+    blocks = tuple(_block(entry, tapes) for entry in document["blocks"])
+    return Program(document["name"], document["period"], fields, blocks)
 
 
 def _field(entry: Mapping[str, Any]) -> Field:
@@ -144,7 +150,7 @@ def _pair(values: Sequence[int]) -> tuple[int, int]:
     return one, other
 
 
-def _block(entry: Mapping[str, Any]) -> Block:
+def _block(entry: Mapping[str, Any], tapes: Sequence[Block]) -> Block:
     operations = tuple(Operation(code, tuple(of), constant, field) for code, of, constant, field in entry["operations"])
     stores = tuple(Store(field, operation) for field, operation in entry["stores"])
     guard = None if entry["guard"] is None else Guard(**entry["guard"])
@@ -159,6 +165,7 @@ def _block(entry: Mapping[str, Any]) -> Block:
         entry["channel"],
         tuple(entry["needs"]),
         entry["chain"],
+        tuple(unpacked(step, tapes) for step in entry["steps"]),
     )
 
 

@@ -20,12 +20,14 @@ GROUPS = {
     Role.SCHEDULE: ("row", "SM_NROW", "reference and gains of this tick"),
     Role.INNOVATION: ("e", "SM_NZ", "innovations, for telemetry"),
     Role.VARIANCE: ("s", "SM_NZ", "innovation variances, for telemetry"),
+    Role.WORK: ("w", "SM_NW", "matrices that loops go through"),
 }
+OPTIONAL = (Role.MODE, Role.WORK)
 
 
 def groups(program: Program) -> dict[Role, tuple[str, str, str]]:
-    """The groups of a program's fields; modes only where there are gaps."""
-    return {role: group for role, group in GROUPS.items() if role is not Role.MODE or program.of(role)}
+    """The groups of a program's fields; modes only where there are gaps, matrices where there are loops."""
+    return {role: group for role, group in GROUPS.items() if role not in OPTIONAL or program.of(role)}
 
 
 def field_order(program: Program) -> list[int]:
@@ -35,7 +37,8 @@ def field_order(program: Program) -> list[int]:
 
 def member(program: Program, index: int) -> str:
     """How a field is written in C."""
-    return f"c->{program.fields[index].name}"
+    field = program.fields[index]
+    return f"c->w[{index - program.of(Role.WORK)[0]}]" if field.role is Role.WORK else f"c->{field.name}"
 
 
 def joined(values: Sequence[object]) -> str:

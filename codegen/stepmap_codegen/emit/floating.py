@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi as ca
 
 from stepmap_codegen.emit.c_text import float_literal, member
-from stepmap_codegen.model.program import SELECT, Block, Program
+from stepmap_codegen.model.program import SELECT, Block, Program, Role
 from stepmap_codegen.model.scalar import Scalar
 
 FLOAT_CALLS = {ca.OP_SIN: "sin", ca.OP_COS: "cos", ca.OP_SQRT: "sqrt", ca.OP_FABS: "fabs"}
@@ -18,14 +18,20 @@ class FloatWriter:
         self.program, self.block, self.scalar = program, block, scalar
         self.names: list[str] = []
 
-    def text(self) -> str:
-        stored = {store.operation: self.program.fields[store.field].name for store in self.block.stores}
+    def text(self, *, static: bool = False) -> str:
+        """``static``: without sm_ and known in its file alone, as what steps call."""
+        stored = {store.operation: self._name(store.field) for store in self.block.stores}
+        used = {a for operation in self.block.operations for a in operation.arguments}
+        used |= {store.operation for store in self.block.stores}
+        used |= set() if self.block.guard is None else {self.block.guard.small, self.block.guard.large}
         body: list[str] = []
         for i, operation in enumerate(self.block.operations):
             if operation.code == ca.OP_CONST:
                 self.names.append(float_literal(operation.constant, self.scalar))
             elif operation.code == ca.OP_INPUT:
-                self.names.append(self.program.fields[operation.field].name)
+                self.names.append(self._name(operation.field))
+                if i not in used:  # what is stored where it came from
+                    continue
                 body.append(f"const sm_real {self.names[i]} = {member(self.program, operation.field)};")
             else:
                 self.names.append(f"next_{stored[i]}" if i in stored else f"t{i}")
@@ -39,7 +45,12 @@ class FloatWriter:
             body.append("return 1;")
         inner = "\n  ".join(body or ["(void)c;"])
         result = "int" if self.block.guard else "void"
-        return f"{result} sm_{self.block.name}(sm_controller *c) {{\n  {inner}\n}}\n"
+        start = f"static {result} {self.block.name}" if static else f"{result} sm_{self.block.name}"
+        return f"{start}(sm_controller *c) {{\n  {inner}\n}}\n"
+
+    def _name(self, field: int) -> str:
+        known = self.program.fields[field]
+        return known.name if known.role is not Role.WORK else f"w{field}"
 
     def _expression(self, i: int) -> str:
         operation = self.block.operations[i]

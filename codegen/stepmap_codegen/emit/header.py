@@ -101,6 +101,9 @@ def _struct(program: Program, formats: Formats | None, *, pedantic: bool = False
         indices = program.of(role)
         if not indices:
             continue
+        if role is Role.WORK:
+            out.append(f"      sm_real {group}[{size}]; /* {what} */")
+            continue
         out += ["      union {", f"        {struct} /* {what} */"]
         for i in indices:
             field = program.fields[i]
@@ -127,7 +130,7 @@ def _prototypes(program: Program) -> list[str]:
         "",
     ]
     for block in program.blocks:
-        result = "int" if block.guard else "void"
+        result = "int" if block.may_refuse else "void"
         out.append(f"/* {block.summary[0].upper()}{block.summary[1:]}{_outcome(block)} */")
         out += [f"{result} sm_{block.name}(sm_controller *c);", ""]
     for name, numbers in program.chains.items():
@@ -139,7 +142,7 @@ def _prototypes(program: Program) -> list[str]:
 
 def _outcome(block: Block) -> str:
     """What a block returns, for its comment."""
-    if block.guard is None:
+    if not block.may_refuse:
         return "."
     return (
         "; 1 if its guard holds, else 0."

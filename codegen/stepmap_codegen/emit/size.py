@@ -68,8 +68,10 @@ SOFT = {
     Scalar.FLOAT64: _Float(add=9, mul=17, div=47, other=5, always=2850, waves=5250, waves_stack=730),
 }
 HARD = _Float(add=4.2, mul=4.2, div=4, other=4, always=450, waves=4150, waves_stack=440)  # float32 with an FPU
+LOOPS, STEP = 1100, 60  # loops over matrices, and a call of one with its tables
 FRAME, LOOP_FRAME = 80, 108  # stack of functions besides the values that are alive; of the loop over rows
 STRAIGHT_FRAME = 24  # of fixed point as straight-line code: most of what is alive at the end is stored before
+LARGE = 48  # states from which on straight-line code takes minutes to compile: 28 have 60 000 operations, 80 600 000
 REGISTERS = 24  # of an FPU that hold values
 
 
@@ -113,12 +115,14 @@ def _straight(made: Selected) -> int:
 def _floating(program: Program, scalar: Scalar, fpu: bool) -> tuple[int, int]:
     """(code, stack) of floating point."""
     cost = HARD if fpu and scalar is Scalar.FLOAT32 else SOFT[scalar]
-    kinds = program.counts()
-    moves = sum(len(block.stores) + sum(op.code == ca.OP_INPUT for op in block.operations) for block in program.blocks)
+    straight = [*(block for block in program.blocks if not block.steps), *program.tapes]
+    kinds = sum((block.counts() for block in straight), Counter[str]())
+    moves = sum(len(block.stores) + sum(op.code == ca.OP_INPUT for op in block.operations) for block in straight)
     code = cost.add * kinds["add"] + cost.mul * kinds["mul"] + cost.div * kinds["div"]
     code += 8 * (kinds["clamp"] + kinds["sincos"] + kinds["sqrt"]) + cost.other * moves + cost.always
     code += LINK * sum(map(len, program.chains.values()))
-    alive = max(max(map(_alive, program.blocks)) - (REGISTERS if cost is HARD else 0), 0)
+    code += LOOPS + STEP * sum(len(block.steps) for block in program.blocks) if program.tapes else 0
+    alive = max(max(map(_alive, straight)) - (REGISTERS if cost is HARD else 0), 0)
     stack = alive * (8 if scalar is Scalar.FLOAT64 else 4) * 4 // 3 + FRAME
     if kinds["sincos"]:
         code, stack = code + cost.waves, stack + cost.waves_stack
@@ -140,11 +144,20 @@ def _alive(block: Block) -> int:
 
 def forms(scalar: Scalar, word: int, wanted: Form | None) -> list[Form]:
     """The forms to try, best first; raises ModelError where the one that is wanted does not exist."""
+    if wanted is Form.LOOPS:
+        if scalar is Scalar.FIXED32:
+            raise ModelError("form: loops are for float32 and float64; leave it out, or write straight or rows")
+        return [wanted]
     if scalar is Scalar.FIXED32 and word == 32:
         return [Form.STRAIGHT, Form.ROWS] if wanted is None else [wanted]
     if wanted is Form.ROWS:
         raise ModelError("form: rows are for fixed32 with words of 32 bits; leave it out, or write straight")
     return [Form.STRAIGHT]
+
+
+def preferred(scalar: Scalar, states: int, wanted: Form | None) -> Form | None:
+    """The form that is wanted; of large models in floating point loops, where nothing else is."""
+    return Form.LOOPS if wanted is None and scalar is not Scalar.FIXED32 and states >= LARGE else wanted
 
 
 def choose(

@@ -7,14 +7,15 @@ from collections import Counter
 from stepmap.arrays import Array
 from stepmap_codegen.emit.c_text import float_literal, member, scaled, wrapped
 from stepmap_codegen.emit.floating import FLOAT_CALLS, FloatWriter
+from stepmap_codegen.emit.loops import LoopsWriter
 from stepmap_codegen.emit.output import Output
 from stepmap_codegen.emit.rows import RowsWriter
 from stepmap_codegen.emit.straight import StraightWriter
 from stepmap_codegen.model.formats import Formats
 from stepmap_codegen.model.instructions import select
 from stepmap_codegen.model.integer_machine import encode
-from stepmap_codegen.model.program import BlockRole, Program, Role
-from stepmap_codegen.model.scalar import Form
+from stepmap_codegen.model.program import Block, BlockRole, Program, Role
+from stepmap_codegen.model.scalar import Form, Scalar
 
 SELF_TEST_TICKS = 3
 
@@ -28,11 +29,12 @@ def emit_source(program: Program, formats: Formats | None, output: Output) -> st
         includes += [f"#define SM_WORD {formats.word}"]
     if fixed:
         includes += ['#include "sm_fixed.h"'] + (['#include "sm_rows.h"'] if output.form is Form.ROWS else [])
-    elif any(op.code in FLOAT_CALLS for block in program.blocks for op in block.operations):
+    elif any(op.code in FLOAT_CALLS for block in (*program.blocks, *program.tapes) for op in block.operations):
         includes.insert(2, "#include <math.h>")
     parts.append("\n".join([*includes, ""]))
     if formats is None:
-        parts += [FloatWriter(program, block, output.scalar).text() for block in program.blocks]
+        parts += LoopsWriter(program, output.scalar).prelude() if program.tapes else []
+        parts += [block_text(program, block, output.scalar) for block in program.blocks]
     else:
         chosen = [select(block, formats, bits) for block, bits in zip(program.blocks, formats.blocks, strict=True)]
         if output.form is Form.ROWS:
@@ -43,6 +45,13 @@ def emit_source(program: Program, formats: Formats | None, output: Output) -> st
     parts += [_chain(program, name) for name in program.chains]
     parts += [_start(program, formats, output), _update(program), _self_test(program, formats, output)]
     return "\n".join(parts)
+
+
+def block_text(program: Program, block: Block, scalar: Scalar) -> str:
+    """The function of a block in floating point."""
+    if block.steps:
+        return LoopsWriter(program, scalar).text(block)
+    return FloatWriter(program, block, scalar).text()
 
 
 def banner(program: Program, formats: Formats | None, output: Output) -> str:
@@ -110,7 +119,7 @@ def _update(program: Program) -> str:
     for block in (program.blocks[i] for i in program.blocks_of(BlockRole.UPDATE)):
         assert block.channel is not None
         bit = f"{1 << block.channel}U"
-        if block.guard is not None:
+        if block.may_refuse:
             out += [f"  if ((valid & {bit}) && sm_{block.name}(c)) {{"]
         else:
             out += [f"  if (valid & {bit}) {{", f"    sm_{block.name}(c);"]

@@ -32,7 +32,7 @@ FILTERS: dict[str, LowerFilter] = {"ekf": ekf.lower}
 
 def lower(plant: Plant) -> Program:
     """The controller's program."""
-    return _Lowering(plant).program()
+    return Lowering(plant).program()
 
 
 def filter_lowering(name: str) -> LowerFilter:
@@ -46,7 +46,9 @@ def filter_lowering(name: str) -> LowerFilter:
     return cast(LowerFilter, made)
 
 
-class _Lowering:
+class Lowering:
+    """The parts of a controller put together; ``loops`` has other ones."""
+
     def __init__(self, plant: Plant) -> None:
         self.plant, self.step = plant, plant.step
         self.model = Model(plant.step, plant.settings.newton, plant.gait)
@@ -54,9 +56,12 @@ class _Lowering:
         gaps = self.model.gaps
         modes = [] if gaps is None else list(zip(gaps.fields, gaps.modes, strict=True))
         self.state = [*self.model.estimate, *self.filter.memory, *modes]
-        self.used_gains = [
-            (i, j) for i in range(self.model.nu) for j in range(self.model.ndx) if np.any(plant.gains[:, i, j] != 0.0)
-        ]
+        self.used_gains = self.gains_in_use()
+
+    def gains_in_use(self) -> list[tuple[int, int]]:
+        """Places of gains that are not always 0."""
+        m, gains = self.model, self.plant.gains
+        return [(i, j) for i in range(m.nu) for j in range(m.ndx) if np.any(gains[:, i, j] != 0.0)]
 
     def program(self) -> Program:
         fields = self.fields()

@@ -49,12 +49,12 @@ def lower_step(step: Any, newton: int) -> LoweredStep:
         graph = StepGraph(step, newton)
         after, q2, lam = graph.map(x, u)
         A = graph.linearization(x, u, q2, lam)
-        bound = _bound(graph.con(x[: graph.nq]), graph.nd) if graph.nc else None
+        bound = bound_rows(graph.con(x[: graph.nq]), graph.nd) if graph.nc else None
     elif hasattr(step, "equations"):
         generic = EquationGraph(step, newton)
         after, z = generic.map(x, u)
         A = generic.linearization(x, u, z)
-        bound = _bound(generic.constraints(x), step.nd) if step.nc else None
+        bound = bound_rows(generic.constraints(x), step.nd) if step.nc else None
         after = normalized(step, after)
     else:
         raise ModelError(
@@ -83,6 +83,6 @@ def normalized(step: Any, x: ca.SX) -> ca.SX:
     return out
 
 
-def _bound(constraints: list[ca.SX], nd: int) -> tuple[ca.SX, ca.SX]:
+def bound_rows(constraints: list[ca.SX], nd: int) -> tuple[ca.SX, ca.SX]:
     h, J = constraints
     return h, J[:, :nd]

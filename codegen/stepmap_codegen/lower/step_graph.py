@@ -74,32 +74,53 @@ class StepGraph:
 
     def map(self, x: ca.SX, u: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
         """(next state, q̄ next, lam) by a fixed number of Newton iterations."""
-        dt = self.step.dt
         q1 = x[: self.nq]
-        rho2 = entries(u, self.nf, self.nf + self.nk)
         q2, lam = q1[: self.nd], ca.SX(self.nc, 1)
         jacobian1 = self._con(q1)[1][:, : self.nd]
         for _ in range(1 if self.direct and self._linear else self.newton + 1):
-            q2b = ca.vertcat(q2, rho2)
-            b = self._blocks(q1, q2b, u)
-            h, jacobian2 = self._con(q2b)
-            p = x[self.nq : self.nq + self.nd]
-            G = p + dt / 2 * b["Lq"] - b["Lv"] + self.step.left * dt * b["F"] - jacobian1.T @ lam
             # The first turn, from rest, predicts q + dt M⁻¹ p on the linearized constraint.
-            matrix = self._matrix(b["D12"], jacobian1, jacobian2[:, : self.nd])
-            dz = solve_static(matrix, -ca.vertcat(G, h))
+            dz = solve_static(*self.newton_step(x, u, q2, lam, jacobian1))
             q2, lam = q2 + entries(dz, 0, self.nd), lam + entries(dz, self.nd, self.nd + self.nc)
+        after, q2b = self.after(x, u, q2)
+        return after, q2b, lam
+
+    def newton_step(self, x: ca.SX, u: ca.SX, q2: ca.SX, lam: ca.SX, jacobian1: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Matrix and right side of Newton's step from (q2, lam); ``jacobian1`` is that of the constraints at x."""
+        dt, q1 = self.step.dt, x[: self.nq]
+        q2b = ca.vertcat(q2, entries(u, self.nf, self.nf + self.nk))
+        b = self._blocks(q1, q2b, u)
+        h, jacobian2 = self._con(q2b)
+        p = x[self.nq : self.nq + self.nd]
+        G = p + dt / 2 * b["Lq"] - b["Lv"] + self.step.left * dt * b["F"] - jacobian1.T @ lam
+        matrix = self._matrix(b["D12"], jacobian1, jacobian2[:, : self.nd])
+        return matrix, -ca.vertcat(G, h)
+
+    def after(self, x: ca.SX, u: ca.SX, q2: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """(next state, q̄ next) where the dynamic coordinates come to q2."""
+        dt, q1 = self.step.dt, x[: self.nq]
+        rho2 = entries(u, self.nf, self.nf + self.nk)
         q2b = ca.vertcat(q2, rho2)
         lq, lv, force = self.first((q1 + q2b) / 2, (q2b - q1) / dt, entries(u, 0, self.nf))
         p2 = dt / 2 * lq + lv
         if self.step.left < 1:  # what held forces give at the end
             p2 = p2 + (1 - self.step.left) * dt * force
-        after = ca.vertcat(q2b, p2, (rho2 - entries(q1, self.nd, self.nq)) / dt)
-        return after, q2b, lam
+        return ca.vertcat(q2b, p2, (rho2 - entries(q1, self.nd, self.nq)) / dt), q2b
 
     def linearization(self, x: ca.SX, u: ca.SX, q2b: ca.SX, lam: ca.SX) -> ca.SX:
         """A = ∂x_next/∂x at a solved step; sparse."""
         dt, nd, nk, nq = self.step.dt, self.nd, self.nk, self.nq
+        matrix, right, left, momentum = self.slopes(x, u, q2b, lam)
+        D = solve_static(matrix, right)
+        momentum = left @ D[:nd, :] + momentum
+        rho = ca.horzcat(ca.SX(nk, nd), -ca.SX.eye(nk) / dt, ca.SX(nk, nd))
+        live = ca.vertcat(D[:nd, :], ca.SX(nk, nq + nd), momentum, rho)
+        return ca.sparsify(ca.horzcat(live, ca.SX(2 * nq, nk)))
+
+    def slopes(self, x: ca.SX, u: ca.SX, q2b: ca.SX, lam: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
+        """(M, R, N, S) at a solved step: M D = R are the slopes D of (q next, lam) along (q̄, p), and N D[:nd] + S those
+        of the next momentum.
+        """
+        nd, nq = self.nd, self.nq
         q1 = x[:nq]
         b = self._blocks(q1, q2b, u)
         jacobian1, jacobian2 = self._con(q1)[1], self._con(q2b)[1]
@@ -108,11 +129,8 @@ class StepGraph:
             ca.horzcat(b["D11"] - bend, ca.SX.eye(nd)),
             ca.SX(self.nc, nq + nd),
         )
-        D = solve_static(self._matrix(b["D12"], jacobian1[:, :nd], jacobian2[:, :nd]), -gw)
-        momentum = b["D22"][:, :nd] @ D[:nd, :] + ca.horzcat(b["D21"], ca.SX(nd, nd))
-        rho = ca.horzcat(ca.SX(nk, nd), -ca.SX.eye(nk) / dt, ca.SX(nk, nd))
-        live = ca.vertcat(D[:nd, :], ca.SX(nk, nq + nd), momentum, rho)
-        return ca.sparsify(ca.horzcat(live, ca.SX(2 * nq, nk)))
+        matrix = self._matrix(b["D12"], jacobian1[:, :nd], jacobian2[:, :nd])
+        return matrix, -gw, b["D22"][:, :nd], ca.horzcat(b["D21"], ca.SX(nd, nd))
 
     def _con(self, q: ca.SX) -> tuple[ca.SX, ca.SX]:
         if not self.nc:

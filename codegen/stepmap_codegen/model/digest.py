@@ -9,6 +9,7 @@ from typing import Any
 
 from stepmap.arrays import Array
 from stepmap_codegen.model.formats import Formats
+from stepmap_codegen.model.loops import packed
 from stepmap_codegen.model.program import Program, Role
 from stepmap_codegen.model.scalar import Scalar
 
@@ -38,8 +39,9 @@ def model_digest(
                 [(store.field, store.operation) for store in block.stores],
                 None if block.guard is None else (block.guard.after, block.guard.small, block.guard.large),
                 *([block.chain] if block.chain else []),
+                *([[packed(step, program.tapes) for step in block.steps]] if block.steps else []),
             )
-            for block in program.blocks
+            for block in (*program.blocks, *program.tapes)
         ],
         "formats": None if formats is None else (formats.word, formats.fields, [b.packed() for b in formats.blocks]),
     }

@@ -13,6 +13,7 @@ from stepmap.arrays import Array
 from stepmap.errors import RangeError
 from stepmap_codegen.model.chains import ChainMasks
 from stepmap_codegen.model.integers import Flags
+from stepmap_codegen.model.loops import Call, Observe
 from stepmap_codegen.model.program import SELECT, Block, Program, Role
 
 
@@ -52,6 +53,47 @@ class Magnitudes:
     seen: Sequence[Array]
 
 
+class _Tape:
+    """A tape that steps call, run by CasADi for all runs at once: in numpy a tick would take a tenth of a second."""
+
+    def __init__(self, tape: Block) -> None:
+        self.inputs = [op.field for op in tape.operations if op.code == ca.OP_INPUT]
+        symbols = iter(ca.vertsplit(ca.SX.sym("given", len(self.inputs))))
+        given: list[ca.SX] = []
+        values: list[ca.SX] = []
+        for op in tape.operations:
+            if op.code == ca.OP_INPUT:
+                given.append(next(symbols))
+                values.append(given[-1])
+            elif op.code == ca.OP_CONST:
+                values.append(ca.SX(op.constant))
+            else:
+                values.append(SYMBOLIC[op.code](*(values[a] for a in op.arguments)))
+        self.fields = [store.field for store in tape.stores]
+        stored = [values[store.operation] for store in tape.stores]
+        self.function = ca.Function(tape.name, [ca.vertcat(*given)], [ca.densify(ca.vertcat(*stored))])
+
+    def run(self, values: Array) -> None:
+        values[self.fields] = np.asarray(self.function(values[self.inputs].astype(float)))
+
+
+SYMBOLIC: dict[int, Callable[..., ca.SX]] = {
+    ca.OP_ADD: lambda a, b: a + b,
+    ca.OP_SUB: lambda a, b: a - b,
+    ca.OP_MUL: lambda a, b: a * b,
+    ca.OP_SQ: lambda a: a * a,
+    ca.OP_NEG: lambda a: -a,
+    ca.OP_TWICE: lambda a: 2 * a,
+    ca.OP_INV: lambda a: 1 / a,
+    ca.OP_SIN: ca.sin,
+    ca.OP_COS: ca.cos,
+    ca.OP_SQRT: ca.sqrt,
+    ca.OP_FMIN: ca.fmin,
+    ca.OP_FMAX: ca.fmax,
+    ca.OP_FABS: ca.fabs,
+    ca.OP_SIGN: ca.sign,
+    SELECT: lambda a, b, yes, no: ca.if_else(a <= b, yes, no),
+}
 Bound: TypeAlias = tuple[Callable[..., Array], list[Array], Array]  # a rule, what it reads and what it writes
 
 
@@ -86,13 +128,15 @@ class FloatMachine:
         self.fields: Array = np.array(fields, dtype=dtype)
         self.chains = ChainMasks(program, self.fields.shape[1])
         self._sequences = [_Sequence(block) for block in program.blocks]
+        self._tapes = {tape.name: _Tape(tape) for tape in program.tapes}
         self._bound: dict[int, tuple[Array, list[Bound]]] = {}
         # By run, since comparing arrays entry by entry is fast, and looking for the largest of a few runs is not.
         runs = self.fields.shape[1]
         self._seen = [np.zeros((len(block.operations), runs)) for block in program.blocks]
         self._sizes = [np.zeros_like(seen) for seen in self._seen]
         self._extremes: dict[tuple[int, ...], tuple[Array, Array, Array]] = {}  # by fields that are written together
-        self._watch([*program.of(Role.STATE), *program.of(Role.COVARIANCE)])
+        self._kept = [*program.of(Role.STATE), *program.of(Role.COVARIANCE)]
+        self._watch(self._kept)
 
     def magnitudes(self, group: int = 0) -> Magnitudes:
         """How large everything became in the runs of a group."""
@@ -131,7 +175,10 @@ class FloatMachine:
 
     def run(self, number: int, where: Flags | None = None) -> Flags:
         """Runs a block in the given runs; returns in which its guard held."""
-        block, values = self.program.blocks[number], self._values(number)
+        block = self.program.blocks[number]
+        if block.steps:
+            return self._go(number, where)
+        values = self._values(number)
         begun = self.chains.begun(number, where)
         held = begun.copy()
         if block.guard:
@@ -150,6 +197,34 @@ class FloatMachine:
         self._watch(fields)
         self.chains.taken(number, held)
         return held
+
+    def _go(self, number: int, where: Flags | None) -> Flags:
+        """Runs the steps of a block in the given runs; where one refuses nothing is kept."""
+        after = self.fields.copy()
+        held = self.chains.begun(number, where) & self._through(number, after)
+        self.fields = after if held.all() else np.where(held, after, self.fields)
+        self._watch(self._kept)
+        return held
+
+    def _through(self, number: int, values: Array) -> Flags:
+        """Runs the steps of a block on these fields; in which runs none of them refused."""
+        held: Flags = np.ones(values.shape[1], bool)
+        for step in self.program.blocks[number].steps:
+            if isinstance(step, Call):
+                self._tapes[step.tape.name].run(values)
+            elif isinstance(step, Observe):
+                held &= step.run(values)
+            else:
+                step.run(values)
+        return held
+
+    def told(self, number: int) -> dict[Role, float]:
+        """Innovation and variance that an update would tell of its channel, of the first run; nothing is kept."""
+        values = self.fields.copy()
+        self._through(number, values)
+        found = [step for step in self.program.blocks[number].steps if isinstance(step, Observe)]
+        ends = [((Role.INNOVATION, one.innovation), (Role.VARIANCE, one.variance)) for one in found]
+        return {role: float(values[field, 0]) for pair in ends for role, field in pair}
 
     def _watch(self, indices: Sequence[int]) -> None:
         values = self.fields[indices]

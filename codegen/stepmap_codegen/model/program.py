@@ -2,7 +2,8 @@
 
 A block is a tape in single-assignment form. Its only control flow is a guard: where a comparison fails, the block ends
 and none of its stores happen. Blocks of one chain are alternatives: the first whose guard holds is the only one that
-stores. Everything downstream, float or integer, Python or C, executes these same operations.
+stores. Everything downstream, float or integer, Python or C, executes these same operations. In floating point a block
+may have steps in place of operations: tapes that it calls, and loops over matrices between them (loops.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import casadi as ca
 
 from stepmap.errors import ModelError
 from stepmap.graph.tape import BINARY, UNARY
+from stepmap_codegen.model.loops import Call, Observe, Step
 
 SELECT = 1000
 """An operation beside those of CasADi: (small, large, yes, no) is yes where small ≤ large, else no.
@@ -34,6 +36,7 @@ class Role(Enum):
     SCHEDULE = "schedule"
     INNOVATION = "innovation"  # written for telemetry, never read back, like the next
     VARIANCE = "innovation variance"
+    WORK = "work"  # matrices that loops go through; nothing reads them in the next tick
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,17 @@ class Block:
     channel: int | None = None  # of an update: its place among the measurements
     needs: tuple[int, ...] = ()  # of a slack test: channels without which it is left out
     chain: str = ""  # of blocks with one name here, in order, the first whose guard holds is the only one that stores
+    steps: tuple[Step, ...] = ()  # in place of operations
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether it can end before its stores: its function then says whether it did not."""
+        return self.guard is not None or any(isinstance(one, Observe) and one.gate is not None for one in self.steps)
 
     def counts(self) -> Counter[str]:
         """How many operations of each kind; constants and loads are free."""
+        if self.steps:
+            return sum((step.counts() for step in self.steps), Counter())
         names = {
             ca.OP_ADD: "add",
             ca.OP_SUB: "add",
@@ -179,6 +190,12 @@ class Program:
             if block.chain:
                 found.setdefault(block.chain, []).append(i)
         return found
+
+    @cached_property
+    def tapes(self) -> tuple[Block, ...]:
+        """What steps of blocks call, each once."""
+        called = {step.tape.name: step.tape for block in self.blocks for step in block.steps if isinstance(step, Call)}
+        return tuple(called.values())
 
     def index(self, name: str) -> int:
         return next(i for i, field in enumerate(self.fields) if field.name == name)

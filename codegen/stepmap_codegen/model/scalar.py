@@ -14,7 +14,8 @@ class Scalar(Enum):
 
 
 class Form(Enum):
-    """Straight-line code, or tables that one loop walks over: smaller, slower."""
+    """Straight-line code; tables that one loop walks over, smaller and slower; loops over matrices of large models."""
 
     STRAIGHT = "straight"
     ROWS = "rows"
+    LOOPS = "loops"

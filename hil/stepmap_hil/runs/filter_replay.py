@@ -115,6 +115,8 @@ class _Floating:
         return bool(self.machine.run(number)[0])
 
     def results(self, number: int) -> Mapping[Role, float]:
+        if self.program.blocks[number].steps:
+            return self.machine.told(number)
         return stored(self.program.blocks[number], list(self.machine.values(number)[:, 0]), None, self.roles)
 
 

@@ -48,22 +48,32 @@ POSE = {
 }
 
 
-def marionette(damping: float = 0.2, gravity: float = 9.8) -> System:
-    """The puppet hanging from robots straight above its six hooks."""
+def marionette(damping: float = 0.2, gravity: float = 9.8, mass: float = 1.0, reach: float = 0.0) -> System:
+    """The puppet hanging from robots straight above its six hooks.
+
+    ``mass`` is what its masses and moments of inertia are multiplied by. Coordinates have limits of ± ``reach``, lengths
+    of strings are above 0: boards ask for limits. There are none without ``reach``.
+    """
     b = Builder("marionette")
-    puppet = Puppet(b, b.parameter("damping", damping, unit="N s/m, N m s"))
+    puppet = Puppet(b, b.parameter("damping", damping, unit="N s/m, N m s"), mass, reach)
     g = b.parameter("gravity", gravity, unit="m/s²")
     b.gravity((0, 0, -g))
     hooks = puppet.hooks()
     plane = b.world.tz(PLANE, name="string_plane")
     for string in STRINGS:
         x, y, length = (
-            b.coordinate(f"{string}_string-{what}", unit="m", kinematic=True) for what in ("x", "y", "length")
+            b.coordinate(f"{string}_string-{what}", unit="m", kinematic=True, **limits(reach, low))
+            for what, low in (("x", -reach), ("y", -reach), ("length", 0.0))
         )
         robot = plane.tx(x).ty(y, name=f"{string}_string_control")
         b.distance(hooks[string], robot, length, name=f"{string}_string")
         b.marker(hooks[string], name=f"{string}_hook")
     return hang(b.build(), POSE, STRINGS)
+
+
+def limits(reach: float, low: float) -> dict[str, float]:
+    """Limits of a coordinate, none without a reach."""
+    return {"low": low, "high": reach} if reach > 0 else {}
 
 
 @dataclass(frozen=True)
@@ -72,11 +82,17 @@ class Puppet:
 
     b: Builder
     damping: Scalar
+    heavier: float = 1.0  # what masses and moments of inertia are multiplied by
+    reach: float = 0.0  # limits of all coordinates; 0: none
 
     def joint(self, name: str) -> Coordinate:
-        made = self.b.coordinate(name, unit="m" if "_t" in name[-3:] else "rad")
+        made = self.b.coordinate(name, unit="m" if "_t" in name[-3:] else "rad", **limits(self.reach, -self.reach))
         self.b.damping(made, self.damping)
         return made
+
+    def mass(self, frame: Frame, mass: float, inertia: tuple[float, float, float]) -> None:
+        one, two, three = inertia
+        self.b.mass(frame, self.heavier * mass, inertia=(self.heavier * one, self.heavier * two, self.heavier * three))
 
     def ball(self, frame: Frame, name: str) -> Frame:
         about_z, about_y, about_x = (self.joint(f"{name}_r{axis}") for axis in "zyx")
@@ -89,20 +105,20 @@ class Puppet:
         offset, half1, whole1, half2, whole2 = figures
         upper, lower = joints
         first = self.ball(root.tx(offset), upper)
-        self.b.mass(first.tz(-half1), links[0][0], inertia=links[0][1])
+        self.mass(first.tz(-half1), *links[0])
         bend = first.tz(-whole1, name=f"{upper}_end")
         second = bend.rx(self.joint(f"{lower}_rx"), name=lower)
-        self.b.mass(second.tz(-half2), links[1][0], inertia=links[1][1])
+        self.mass(second.tz(-half2), *links[1])
         return bend, second.tz(-whole2, name=f"{lower}_end")
 
     def hooks(self) -> dict[str, Frame]:
         """The frames that strings are tied to, by string, of a whole puppet."""
-        b, joint = self.b, self.joint
-        torso = b.world.tx(joint("torso_tx")).ty(joint("torso_ty")).tz(joint("torso_tz"))
+        joint = self.joint
+        torso = self.b.world.tx(joint("torso_tx")).ty(joint("torso_ty")).tz(joint("torso_tz"))
         pelvis = self.ball(torso, "torso")
-        b.mass(pelvis, 10.0, inertia=(1.0, 1.0, 1.0))
+        self.mass(pelvis, 10.0, (1.0, 1.0, 1.0))
         spine = pelvis.tz(SPINE, name="spine_top")
-        b.mass(spine.tz(HEAD, name="head"), 0.75, inertia=(0.08, 0.08, 0.08))
+        self.mass(spine.tz(HEAD, name="head"), 0.75, (0.08, 0.08, 0.08))
         hooks = {
             "upper_torso": spine.translate(x=-0.1, name="upper_torso_string_hook"),
             "lower_torso": spine.translate(x=0.1, name="lower_torso_string_hook"),
