@@ -39,13 +39,13 @@ from stepmap_codegen.model.scalar import Form, Scalar
 from stepmap_codegen.precision import pinned as pinning
 from stepmap_codegen.precision.assign import assign
 from stepmap_codegen.precision.ensemble import (
+    ALIKE,
     Ensemble,
     Recording,
     end_tangent,
     first_fields,
     schedule_rows,
-    simulate,
-    simulate_seeds,
+    simulated,
 )
 from stepmap_codegen.precision.pinned import PinnedFormats
 from stepmap_codegen.precision.ranges import MARGIN, Ranges, measure, require_limits
@@ -228,7 +228,7 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
     axes, delay = read_axes(robot, system), read_sensor_delay(robot, program.period)
     if system.gap_names:
         program = with_rates(program, [axis.speed for axis in axes])
-    recordings = _simulated(program, plant, trajectory, chosen.ensemble, tuned)
+    recordings = simulated(program, plant, trajectory, chosen.ensemble, tuned)
     recording = recordings[0]
     ranges = measure(program, recordings, ALIKE if pinned is None and not program.tapes else 1)
     formats, listed = None, []
@@ -279,23 +279,6 @@ def _pinned_program(pinned: PinnedFormats, plant: Plant, trajectory: Trajectory,
     return program
 
 
-def _simulated(
-    program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, tuned: Sequence[Array] = ()
-) -> list[Recording]:
-    """Runs of ALIKE ensembles of the same kind, others with tuned gains, then many with a first estimate far off.
-
-    Of loops a few: what is chosen from them are limits of variances, which hardly differ from run to run.
-    """
-    if program.tapes:
-        few = replace(ensemble, runs=FEW)
-        far = replace(few, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
-        return [simulate(program, plant, trajectory, one) for one in (few, far)]
-    starts = replace(ensemble, runs=STARTS * ensemble.runs, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
-    seeds = range(ensemble.seed, ensemble.seed + ALIKE)
-    alike = simulate_seeds(program, plant, trajectory, ensemble, seeds, tuned)
-    return [*alike, simulate(program, plant, trajectory, starts)]
-
-
 def within_limits(program: Program, formats: Formats) -> Program:
     """Limits of commands rounded inwards, to what the format they are applied in can say."""
     blocks = []
@@ -313,11 +296,6 @@ def within_limits(program: Program, formats: Formats) -> Program:
                         operations[a] = replace(operations[a], constant=inward(operations[a].constant / unit) * unit)
         blocks.append(replace(block, operations=tuple(operations)))
     return replace(program, blocks=tuple(blocks))
-
-
-ALIKE = 3  # ensembles of the same kind
-FEW = 8  # runs where there are loops
-STARTS, FAR, EARLY = 32, 2.0, 12  # times the runs, times the errors of the start, ticks
 
 
 def _self_test(program: Program, formats: Formats | None, plant: Plant, start: Array, row: Array) -> SelfTest:

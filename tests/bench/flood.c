@@ -177,6 +177,7 @@ sm_state __wrap_sm_supervisor_handle(sm_supervisor *s, uint32_t now_us, sm_event
 void motors_init(uint32_t timers_hz) { (void)timers_hz; }
 void motors_off(void) { enabled = false; }
 void encoders_sample(void) {}
+uint32_t encoders_lost(void) { return 0; }
 int32_t port_encoder(unsigned axis) { return axis < PORT_ENCODERS ? positions[axis] / 1000 : 0; }
 
 void port_enable(bool on) {

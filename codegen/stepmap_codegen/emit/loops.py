@@ -53,12 +53,16 @@ class LoopsWriter:
             return [*map(self._at, (step.to, step.left, step.right)), *(f"{size}U" for size in sizes)]
         if isinstance(step, Solve):
             return [self._at(step.matrix), self._at(step.right), f"{step.matrix.rows}U", f"{step.right.columns}U"]
-        if isinstance(step, Spread):
-            tables += [_table("rows", step.rows), _table("columns", step.columns)]
-            tables.append(f"static const sm_real noise[] = {{\n{wrapped(list(map(self._number, step.noise)))}\n  }};")
-            rooms = map(self._at, (step.slope, step.square, step.line, step.after))
-            sizes = (len(step.rows), len(step.columns), len(step.noise))
-            return [self._field(step.P), *rooms, "rows", "columns", "noise", *(f"{size}U" for size in sizes)]
+        return self._spread(step, tables) if isinstance(step, Spread) else self._observe(step, tables)
+
+    def _spread(self, step: Spread, tables: list[str]) -> list[str]:
+        tables += [_table("rows", step.rows), _table("columns", step.columns)]
+        tables.append(f"static const sm_real noise[] = {{\n{wrapped(list(map(self._number, step.noise)))}\n  }};")
+        rooms = map(self._at, (step.slope, step.square, step.line, step.after))
+        sizes = (len(step.rows), len(step.columns), len(step.noise))
+        return [self._field(step.P), *rooms, "rows", "columns", "noise", *(f"{size}U" for size in sizes)]
+
+    def _observe(self, step: Observe, tables: list[str]) -> list[str]:
         tables.append(_table("columns", step.columns))
         own = (step.x, step.P, step.line.first, step.slope.first, step.error, step.innovation, step.variance)
         gate = "0, 0" if step.gate is None else f"1, {self._number(step.gate)}"

@@ -78,7 +78,7 @@ class _Loops(Lowering):
         ]
         health = tuple((f"e_{channel}", f"s_{channel}") for channel in self.model.channels)
         self.filter = FilterParts(tuple(covariance), (), (), (), health)
-        self.state = self.model.estimate
+        self.state = list(self.model.estimate)
         self.used_gains = self.gains_in_use()
         self.work: list[Field] = []
 

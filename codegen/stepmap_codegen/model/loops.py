@@ -219,7 +219,7 @@ def unpacked(document: Sequence[Any], tapes: Sequence[Block]) -> Step:
     if name == "Call":
         return Call(tapes[entries[0]])
     kind = KINDS[name]
-    known = {}
+    known: dict[str, Any] = {}
     for field, entry in zip(fields(kind), entries, strict=True):
         sort = str(field.type)
         known[field.name] = Span(*entry) if sort == "Span" else tuple(entry) if isinstance(entry, list) else entry

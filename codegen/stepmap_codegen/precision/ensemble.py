@@ -21,6 +21,9 @@ from stepmap_codegen.precision.jerks import Jerks, converged_closed, finer
 from stepmap_codegen.stream.tangent import Tangent, streamed, tangent
 
 SNAPSHOTS = 40  # ticks at which rounding is measured
+ALIKE = 3  # ensembles of the same kind
+FEW = 8  # runs where there are loops
+STARTS, FAR, EARLY = 32, 2.0, 12  # times the runs, times the errors of the start, ticks
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,23 @@ class Recording:
     states: Array  # (ticks + 1, runs, nx): of the plant
     snapshots: Array  # (fields, runs of some ticks): at the beginning of a tick
     map_error: Array  # (nx): of the fixed number of Newton iterations, against the converged step
+
+
+def simulated(
+    program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble, tuned: Sequence[Array] = ()
+) -> list[Recording]:
+    """Runs of ALIKE ensembles of the same kind, others with tuned gains, then many with a first estimate far off.
+
+    Of loops a few: what is chosen from them are limits of variances, which hardly differ from run to run.
+    """
+    if program.tapes:
+        few = replace(ensemble, runs=FEW)
+        far = replace(few, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
+        return [simulate(program, plant, trajectory, one) for one in (few, far)]
+    starts = replace(ensemble, runs=STARTS * ensemble.runs, seed=ensemble.seed + 1000, start=FAR, ticks=EARLY)
+    seeds = range(ensemble.seed, ensemble.seed + ALIKE)
+    alike = simulate_seeds(program, plant, trajectory, ensemble, seeds, tuned)
+    return [*alike, simulate(program, plant, trajectory, starts)]
 
 
 def simulate(program: Program, plant: Plant, trajectory: Trajectory, ensemble: Ensemble) -> Recording:

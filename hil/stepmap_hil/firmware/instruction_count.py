@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from stepmap_codegen import Controller, boards
@@ -18,6 +19,8 @@ def instructions(controller: Controller, board: str, folder: Path, *, landing: b
     if chip is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
+    if controller.schedule.gait == 0:  # one row is looked at, and all of a large model's would not fit
+        controller = replace(controller, schedule=replace(controller.schedule, rows=controller.schedule.rows[:1]))
     for name, content in controller.files().items():
         (folder / name).write_bytes(content)
     (folder / "count.c").write_text(f"#define LANDING {int(landing)}\n{COUNT}", encoding="utf-8")

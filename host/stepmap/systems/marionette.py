@@ -51,8 +51,8 @@ POSE = {
 def marionette(damping: float = 0.2, gravity: float = 9.8, mass: float = 1.0, reach: float = 0.0) -> System:
     """The puppet hanging from robots straight above its six hooks.
 
-    ``mass`` is what its masses and moments of inertia are multiplied by. Coordinates have limits of ± ``reach``, lengths
-    of strings are above 0: boards ask for limits. There are none without ``reach``.
+    ``mass`` is what its masses and moments of inertia are multiplied by. Coordinates have limits of ± ``reach``, which
+    boards ask for, and lengths of strings are above 0; without ``reach`` there are no limits.
     """
     b = Builder("marionette")
     puppet = Puppet(b, b.parameter("damping", damping, unit="N s/m, N m s"), mass, reach)
@@ -71,7 +71,7 @@ def marionette(damping: float = 0.2, gravity: float = 9.8, mass: float = 1.0, re
     return hang(b.build(), POSE, STRINGS)
 
 
-def limits(reach: float, low: float) -> dict[str, float]:
+def limits(reach: float, low: float) -> dict[str, Any]:
     """Limits of a coordinate, none without a reach."""
     return {"low": low, "high": reach} if reach > 0 else {}
 
