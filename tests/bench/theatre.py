@@ -198,7 +198,7 @@ def lockstep() -> RecordedRun:
 
 
 def apart(made: Controller, loaded: ctypes.CDLL, rows: Sequence[LoggedRow]) -> tuple[float, float]:
-    """How far estimates and commands of the C are from float64 at most, both told the same; and a tick's CPU time [s]."""
+    """How far estimates and commands of the C are from float64 at most, told the same; and a tick's CPU time [s]."""
     program, order = made.program, field_order(made.program)
     place = {field: k for k, field in enumerate(order)}
     states, commands, channels = (program.of(role) for role in (Role.STATE, Role.COMMAND, Role.MEASUREMENT))
@@ -232,9 +232,9 @@ def apart(made: Controller, loaded: ctypes.CDLL, rows: Sequence[LoggedRow]) -> t
 def compared(row: Row) -> str:
     """What the page says of the whole marionette."""
     return (
-        f"A tick of the whole marionette has {row['operations']} operations: {row['straight']} are written out, the rest "
-        f"are in loops. It keeps {row['fields']} numbers. The C compiles in {row['compile_s']:.0f} s of CPU time, and a "
-        f"tick takes {row['tick_us'] / 1e3:.2f} ms of it on a busy computer.\n"
+        f"A tick of the whole marionette has {row['operations']} operations: {row['straight']} are written out, the "
+        f"rest are in loops. It keeps {row['fields']} numbers. The C compiles in {row['compile_s']:.0f} s of CPU time, "
+        f"and a tick takes {row['tick_us'] / 1e3:.2f} ms of it on a busy computer.\n"
         f"Over {row['ticks']} ticks, told the same measurements, estimates and commands in float32 stay within "
         f"{row['off']:.1g} (m, rad, kg m/s, m/s) of the same program in float64."
     )
