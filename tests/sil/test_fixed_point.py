@@ -215,7 +215,7 @@ def test_runs_that_the_design_never_saw_do_not_saturate(seed: int) -> None:
         assert not integer.saturations.any()
 
 
-@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("form", [Form.STRAIGHT, Form.ROWS])
 @pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 8.0, 1e3])
 def test_c_equals_the_integer_model_bit_for_bit(
     scale: float, form: Form, tmp_path_factory: pytest.TempPathFactory

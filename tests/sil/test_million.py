@@ -57,7 +57,7 @@ def test_a_million_ticks_are_the_same_in_c(built: Build) -> None:
     assert 0.1 * total < clean < 0.9 * total
 
 
-@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("form", [Form.STRAIGHT, Form.ROWS])
 def test_random_ticks_with_sanitizers(form: Form, built: Build) -> None:
     """In range as above, and a quarter of the fields replaced by edges."""
     made, _ = suspended_mass(Options(form=form))
