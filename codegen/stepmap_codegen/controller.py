@@ -218,11 +218,7 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
     pinned = chosen.pinned
     require_limits(plant, trajectory)
     form = size.preferred(chosen.scalar, plant.step.nx, chosen.form)
-    if form is Form.LOOPS:
-        size.forms(chosen.scalar, chosen.word, form)
-        program = loops.lower(plant)
-    else:
-        program = lower(plant) if pinned is None else _pinned_program(pinned, plant, trajectory, chosen)
+    program = _lowered(plant, trajectory, chosen, form)
     robot = chosen.robot or Table("", {(): 1}, (), {})
     system = plant.step.system
     axes, delay = read_axes(robot, system), read_sensor_delay(robot, program.period)
@@ -261,6 +257,14 @@ def design(plant: Plant, trajectory: Trajectory, options: Options | None = None,
     off, large = (dict(zip(names, map(float, values), strict=True)) for values in (recording.map_error, sizes))
     parts = (plant, program, formats, made, output, estimate, axes, delay, own, off, large, pinned)
     return Design(*parts, recording=recording, ranges=ranges)
+
+
+def _lowered(plant: Plant, trajectory: Trajectory, chosen: Options, form: Form | None) -> Program:
+    """The program, by loops where the form asks for them."""
+    if form is Form.LOOPS:
+        size.forms(chosen.scalar, chosen.word, form)
+        return loops.lower(plant)
+    return lower(plant) if chosen.pinned is None else _pinned_program(chosen.pinned, plant, trajectory, chosen)
 
 
 def _formats(program: Program, ranges: Ranges, chosen: Options) -> Formats:

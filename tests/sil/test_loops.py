@@ -14,7 +14,7 @@ from stepmap import systems
 from stepmap.arrays import Array
 from stepmap.errors import ModelError
 from stepmap_codegen import Controller, Form, Noise, Options, Plant, Role, Scalar, Settings, design, saved
-from stepmap_codegen.emit import size, tapes
+from stepmap_codegen.emit import floating, size
 from stepmap_codegen.emit.c_text import field_order
 from stepmap_codegen.model.float_machine import FloatMachine
 from stepmap_codegen.model.program import BlockRole
@@ -104,7 +104,7 @@ def compiled(one: Controller, folder: Path) -> tuple[Array, list[list[bool]]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_loops_compute_what_straight_line_code_does(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tapes, "PART", SHORT)
+    monkeypatch.setattr(floating, "PART", SHORT)
     expected, taken = straight(made(name, Form.STRAIGHT))
     looped = made(name, Form.LOOPS)
     assert looped.program.tapes

@@ -94,7 +94,9 @@ def test_tables_are_chosen_where_straight_line_code_does_not_fit(monkeypatch: py
     """A board whose flash is between what both forms need, as where straight-line code takes twice as much."""
     made, _ = holding("planar_arm")
     monkeypatch.setattr(sizes, "STRAIGHT", {op: 2 * count for op, count in sizes.STRAIGHT.items()})
-    found = [sizes.estimate(made.program, made.formats, Scalar.FIXED32, form, 10) for form in (Form.STRAIGHT, Form.ROWS)]
+    found = [
+        sizes.estimate(made.program, made.formats, Scalar.FIXED32, form, 10) for form in (Form.STRAIGHT, Form.ROWS)
+    ]
     assert found[1].code < found[0].code
     flash = [sizes.needs(s, boards.STM32F100)[0] for s in found]
     monkeypatch.setattr(boards, "REGISTERED", {})

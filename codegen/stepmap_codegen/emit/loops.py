@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepmap_codegen.emit.c_text import field_order, float_literal, wrapped
-from stepmap_codegen.emit.tapes import TapeWriter
+from stepmap_codegen.emit.floating import TapeWriter
 from stepmap_codegen.model.loops import Add, Call, Loop, Multiply, Observe, Solve, Span, Spread, Step, Zero
 from stepmap_codegen.model.program import Block, Program
 from stepmap_codegen.model.scalar import Scalar
