@@ -1,6 +1,6 @@
 """The upper half of a marionette: two arms on a body that stands, each hand on a string whose upper end drives.
 
-As large as messages to a board allow: 28 states, 6 commands, 12 measured values (docs/wire.md).
+As large as the usual messages to a board allow: 28 states, 6 commands, 12 measured values (docs/wire.md).
 """
 
 import math

@@ -16,7 +16,8 @@ from stepmap.jobs.imitate.job import ImitationJob
 from stepmap.jobs.optimize import verdict
 from stepmap.optimal.plan import Plan
 from stepmap.simulation import Simulation
-from stepmap_codegen.emit import wire_limits
+from stepmap_codegen import Form, generate
+from stepmap_codegen.emit import size, wire_limits
 from stepmap_hil.wire import dialect
 from tests import dancers
 
@@ -147,6 +148,19 @@ def test_two_arms_are_as_large_as_the_usual_messages_allow_and_a_marionette_fits
     assert (wire_limits.commands(system), len(system.sensor_channels)) == (usual["effort"], usual["z"])
     wire_limits.require(system)
     wire_limits.require(sm.systems.get("marionette"))
+
+
+def test_a_whole_marionette_is_a_job_for_a_process_and_no_smaller_board() -> None:
+    job = jobs.load(EXAMPLE.parent / "whole.toml")
+    choices = generate.choices_in(job.root)
+    generate.require(job, choices)
+    generate.require_board(job, "native")
+    with pytest.raises(sm.ModelError, match=r"job 'whole': system 'marionette' has 18 commands, and stm32f405 has 6"):
+        generate.require_board(job, "stm32f405")
+    assert size.preferred(choices.options.scalar, job.step.nx, choices.options.form) is Form.LOOPS
+    catalog = sm.systems.get("marionette")
+    assert [c.name for c in job.system.coordinates] == [c.name for c in catalog.coordinates]
+    assert job.system.sensor_channels == catalog.sensor_channels
 
 
 def test_recordings_of_the_examples_are_those_of_their_dancers() -> None:
