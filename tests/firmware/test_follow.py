@@ -44,7 +44,8 @@ def test_moves_are_those_of_the_model(rate: float, acceleration: float, tmp_path
     for _ in range(1500):
         if rng.random() < 0.1:
             near = model.value[0] + rng.randint(-3, 3) * rng.choice([1, raw.change // 2, raw.step])
-            target = rng.choice([rng.randint(2 * raw.low, 2 * raw.high), near])
+            exact = model.next[0] + rng.choice([-1, 1]) * rng.choice([raw.change, raw.step])  # off by just a limit
+            target = rng.choice([rng.randint(2 * raw.low, 2 * raw.high), near, exact])
             model.take([target])
             core.sm_follow_set(follow, 0, target)
         moves, heard = rng.random() < 0.98, rng.random() < 0.95

@@ -222,12 +222,13 @@ def test_set_points_in_floating_point_are_followed_as_in_fixed_point() -> None:
         for k in range(120):
             if k % 5 == 0:
                 robot.send(words.encode("set_point", [0.2 if k < 90 else -0.3]))
-            robot.tick(noisy(robot, k, rng, 0.1))
+            told = robot.tick(noisy(robot, k, rng, 0.1))
             [status] = robot.board.heard("SET_POINT_STATUS")
-            values.append(words.decode("set_point", status.value[:1])[0])
-        found[name] = np.array(values)
-    np.testing.assert_allclose(found["stream"], found["stream_float32"], atol=2e-6)
-    assert found["stream"].max() > 0.05
+            values.append((words.decode("set_point", status.value[:1])[0], words.decode("command", told.command)[0]))
+        found[name] = np.array(values).T
+    for fixed, floating, rounding in zip(found["stream"], found["stream_float32"], (2e-6, 1e-3), strict=True):
+        np.testing.assert_allclose(fixed, floating, atol=rounding)  # m and N
+        assert np.ptp(fixed) > 0.05
 
 
 # Encoders of the board's own

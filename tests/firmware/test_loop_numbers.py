@@ -94,3 +94,12 @@ def test_the_longest_tick_is_that_since_motors_were_switched_on(board: LoopBoard
     assert said(board.command("run"))[0] == "ok"
     tick(board)
     assert timing(board) == 1000
+
+
+def test_a_board_without_a_key_counts_what_it_sends() -> None:
+    board = LoopBoard(key=None)
+    board.heard()
+    board.run(2.2)
+    [told] = board.heard("LINK_STATUS")[-1:]
+    assert told.sent >= 3
+    assert told.unsent == 0

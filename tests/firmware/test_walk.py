@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import random
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +51,28 @@ def test_the_nearest_row_is_that_of_the_model(walk: tuple[ctypes.CDLL, Any]) -> 
         assert found == nearest.nearest([x[0]], rows, expected, bits, fractions)
     for expected in (len(rows) + 3, len(rows) + 50):  # the last one, where none is within reach
         assert core.sm_walk_nearest(ctypes.byref(schedule), x, expected) == len(rows) - 1
+
+
+def test_all_coordinates_of_a_pose_count(tmp_path: Path) -> None:
+    """The wheel has one; with its momentum taken for another, rows are told apart by both."""
+    folder = tmp_path / "two"
+    shutil.copytree(generated("walk"), folder)
+    header = (folder / "controller.h").read_text()
+    assert header.count("SM_GAIT_POSE 1 ") == 1
+    (folder / "controller.h").write_text(header.replace("SM_GAIT_POSE 1 ", "SM_GAIT_POSE 2 "))
+    core = native_core.with_job(folder, "walk_two", "sm_walk.c", "sm_schedule.c", "sm_fixed.c", "controller.c")
+    core.sm_walk_nearest.restype = ctypes.c_uint32
+    made, rng = controller("walk"), random.Random(8)
+    schedule, rows, fractions = opened(core, made), made.schedule.rows, made.schedule.fractions[:2]
+    bits = [entry["bits"] for entry in made.description()["fields"][:2]]
+    alone = 0
+    for _ in range(300):
+        x = (ctypes.c_int32 * 8)(*(rng.randint(-(1 << 28), 1 << 28) for _ in range(2)))
+        expected = rng.randrange(len(rows))
+        found = core.sm_walk_nearest(ctypes.byref(schedule), x, expected)
+        assert found == nearest.nearest(list(x[:2]), rows, expected, bits, fractions)
+        alone += found != nearest.nearest([x[0]], rows, expected, bits[:1], fractions[:1])
+    assert alone > 30
 
 
 def test_a_contact_is_a_landing_in_the_second_half_of_a_step_alone(walk: tuple[ctypes.CDLL, Any]) -> None:

@@ -67,7 +67,7 @@ SUITES = (
     _core("sha256", 12, "firmware/test_sha256"),
     _core("schedule", 25, "unit/test_schedule"),
     _core("fixed", 15, "sil/test_fixed_point", "sil/test_primitives", files=("sm_fixed.c", "sm_fixed.h")),
-    _core("link", 30, "firmware/test_decisions", "firmware/test_link", "firmware/test_security"),
+    _core("link", 30, "firmware/test_decisions", "firmware/test_link", "firmware/test_security", "firmware/test_loop_numbers"),
     _core(
         "store",
         35,
@@ -82,6 +82,8 @@ SUITES = (
         "firmware/test_rows",
         "firmware/test_numbers",
         "firmware/test_loop_numbers",
+        "firmware/test_select",
+        "firmware/test_alarms",
         "firmware/test_loop",
         "firmware/test_loop_guards",
         "firmware/test_turns",
