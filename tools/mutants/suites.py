@@ -67,7 +67,11 @@ SUITES = (
     _core("sha256", 12, "firmware/test_sha256"),
     _core("schedule", 25, "unit/test_schedule"),
     _core("fixed", 15, "sil/test_fixed_point", "sil/test_primitives", files=("sm_fixed.c", "sm_fixed.h")),
-    _core("link", 30, "firmware/test_decisions", "firmware/test_link", "firmware/test_security", "firmware/test_loop_numbers"),
+    _core(
+        "link",
+        30,
+        *("firmware/test_decisions", "firmware/test_link", "firmware/test_security", "firmware/test_loop_numbers"),
+    ),
     _core(
         "store",
         35,
