@@ -146,8 +146,9 @@ fuzz-files: setup ## N=100000 mutated jobs, rigs, fault files, schedules, URDF, 
 mutants: setup ## put SAMPLE=422 faults into firmware/core, hybrid, group and gait code; tests should notice 90 %; goes on where it was
 	$(BIN)/python -m tools.mutants --sample $(or $(SAMPLE),422) --seed $(or $(SEED),1)
 
-fingerprints: setup ## compare the bits of all examples with tests/data/fingerprints.json
+fingerprints: setup ## compare the bits of all examples with tests/data/fingerprints.json, also computed as on an old processor
 	$(BIN)/python -m tests.fingerprints
+	$(BIN)/python -m tests.fingerprints --old-processor
 
 soak: setup ## HOURS=1 of simulated ticks of the firmware with random faults, wraps included, then an hour of the bench in lock-step
 	$(BIN)/python -m tests.firmware.soak $(or $(HOURS),1)

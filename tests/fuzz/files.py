@@ -337,7 +337,8 @@ def main(words: Sequence[str]) -> int:
         print(f"{name}: {summary}, {len(found['findings'])} findings, {found['memory_mb']} MB, {found['cpu_s']} s")
     if given.out == asked.get_default("out"):
         JSON.parent.mkdir(parents=True, exist_ok=True)
-        JSON.write_text(json.dumps(told, indent=1) + "\n")
+        known = json.loads(JSON.read_text()) if JSON.exists() else {}
+        JSON.write_text(json.dumps(known | told, indent=1) + "\n")
     return 1 if any(found["findings"] for found in told.values()) else 0
 
 
