@@ -96,10 +96,11 @@ def test_the_longest_tick_is_that_since_motors_were_switched_on(board: LoopBoard
     assert timing(board) == 1000
 
 
-def test_a_board_without_a_key_counts_what_it_sends() -> None:
+def test_a_board_without_a_key_says_so_and_counts_what_it_sends() -> None:
     board = LoopBoard(key=None)
-    board.heard()
     board.run(2.2)
+    told = board.heard("HEARTBEAT")[-1].flags  # the bit of the key is clear, and so are all others that do not hold
+    assert told == sum(dialect.value(f"STEPMAP_FLAG_{name}") for name in ALWAYS if name != "HAS_KEY")
     [told] = board.heard("LINK_STATUS")[-1:]
     assert told.sent >= 3
     assert told.unsent == 0
