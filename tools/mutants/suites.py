@@ -70,14 +70,7 @@ SUITES = (
     _core(
         "link",
         30,
-<<<<<<< HEAD
         *("firmware/test_decisions", "firmware/test_link", "firmware/test_security", "firmware/test_loop_numbers"),
-=======
-        "firmware/test_decisions",
-        "firmware/test_link",
-        "firmware/test_security",
-        "firmware/test_loop_numbers",
->>>>>>> 569a172 (A board without a key tells exact flags; moves that are off by just a limit)
     ),
     _core(
         "store",
