@@ -82,7 +82,10 @@ def _page(made: dict[str, Any]) -> None:
             lines.append(f"| {name} | {made['on_reached_lines'][name]} | {killed + survived} | {killed} |")
     lines.append(f"| **all** | {sum(made['on_reached_lines'].values())} | {made['mutants']} | {made['killed']} |")
     told = f"Noticed: {100 * made['rate']:.1f} %; {100 * made['rate_of_others']:.1f} % without {made['equal']} that "
-    lines += ["", f"{told}are equal to the original. Those that survived:", "", "| mutant | why |", "|---|---|"]
+    lines += ["", f"{told}are equal to the original, some but for what their reason names."]
+    untried = [suite.name for suite in SUITES if not made["suites"].get(suite.name)]
+    lines += ["", f"Suites that were not tried: {', '.join(untried)}."] if untried else []
+    lines += ["", "Those that survived:", "", "| mutant | why |", "|---|---|"]
     for row in sorted(made["survivors"], key=lambda r: (r["file"], r["line"])):
         told = row["told"].replace("|", "\\|")
         why = (row["reason"] or "none yet").replace("|", "\\|")
