@@ -142,6 +142,33 @@ def test_whatever_they_say_the_board_goes_on(board: LoopBoard) -> None:
     assert board.state in ("stopped", "fault")
 
 
+@pytest.mark.parametrize("jump", [2**31 - 1, 2**31, 2**32 - 1_000_000])
+def test_time_that_jumps_moves_nothing(board: LoopBoard, jump: int) -> None:
+    """By 36 minutes ahead or back, or a second back: the robot stands, or goes on."""
+    board.link.connect()
+    running(board)
+    board.stamp_us = (board.stamp_us + jump) % 2**32
+    answer = board.encoders(*board.counts)
+    assert answer is not None
+    assert set(answer.effort) == {0}
+    assert board.state in ("running", "holding", "stopped")
+    assert said(board.command("stop"))[0] == "ok"
+
+
+def test_every_encoder_at_its_end_and_every_alarm_at_once(board: LoopBoard) -> None:
+    board.link.connect()
+    running(board)
+    answer = board.encoders(*[2**31 - 1] * PAIRS)
+    assert answer is not None
+    assert (answer.enabled, set(answer.effort), board.reason) == (0, {0}, "motor encoder")
+    assert said(board.command("reset_fault"))[0] == "ok"
+    board.encoders(*board.counts, alarms=2**32 - 1)
+    assert (board.state, board.reason) == ("fault", "supply")
+    board.encoders(*board.counts)
+    assert board.state == "fault"  # until it is reset, however short it was
+    assert said(board.command("run"))[0] == "state"
+
+
 def test_a_part_that_the_line_does_not_take_costs_its_tick(board: LoopBoard) -> None:
     board.link.connect()
     running(board)

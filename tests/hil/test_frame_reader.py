@@ -21,6 +21,7 @@ from tests.processes import PATIENCE, run_python, wait_for
 from tests.realtime import real_time
 
 SLOW = 0.012  # s
+CHANNELS = ("mass.x", "mass.y", "robot", "string")
 
 
 class Slow(Gaussian):
@@ -83,7 +84,7 @@ class Held(Slow):
 
 def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
     sensor = Held()
-    reader = FrameReader(sensor, in_thread=True)
+    reader = FrameReader(sensor, CHANNELS, in_thread=True)
     then = sample(plant, at=1.0)
     reader.start(plant, then)  # returns, although nothing can be read yet
     assert reader.busy
@@ -103,7 +104,7 @@ def test_a_slow_sensor_is_not_waited_for(plant: Plant) -> None:
 
 @pytest.mark.parametrize("sensor", [Slow(np.zeros(4), 1), Gaussian(np.zeros(4), 1)])
 def test_where_time_waits_it_is_looked_at_once(sensor: Gaussian, plant: Plant) -> None:
-    reader = FrameReader(sensor, in_thread=False)
+    reader = FrameReader(sensor, CHANNELS, in_thread=False)
     reader.start(plant, sample(plant))
     assert reader.take() is not None
     assert getattr(sensor, "threads", {threading.get_ident()}) == {threading.get_ident()}
@@ -114,7 +115,7 @@ def test_where_time_waits_it_is_looked_at_once(sensor: Gaussian, plant: Plant) -
 def test_a_sensor_that_is_gone_says_so_when_its_frame_is_asked_for(in_thread: bool, plant: Plant) -> None:
     sensor = Slow(np.zeros(4), 1)
     sensor.unplug()
-    reader = FrameReader(sensor, in_thread=in_thread)
+    reader = FrameReader(sensor, CHANNELS, in_thread=in_thread)
     reader.start(plant, sample(plant))
     with pytest.raises(SensorError, match="is gone"):
         awaited(reader)
@@ -170,7 +171,7 @@ def test_a_run_begins_when_the_board_has_a_fresh_measurement(monkeypatch: pytest
 def test_a_frame_that_is_read_is_taken_before_the_next(plant: Plant) -> None:
     """However late that is asked for: it is there, and the camera is free."""
     sensor = Slow(np.zeros(4), 1)
-    reader = FrameReader(sensor, in_thread=True)
+    reader = FrameReader(sensor, CHANNELS, in_thread=True)
     for k in range(3):
         then = sample(plant, at=1.0 + k)
         reader.start(plant, then)
@@ -205,7 +206,7 @@ signal.signal(signal.SIGALRM, interrupt)
 chance = random.Random(1)
 longest = 0.0
 for _ in range(1500):
-    reader = FrameReader(Eye(), in_thread=True)
+    reader = FrameReader(Eye(), (), in_thread=True)
     try:
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, 2e-3))
         while True:

@@ -21,6 +21,7 @@ from stepmap_hil.runs.fault_verdict import MOVING
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
+from stepmap_hil.sensors.base import checked
 from stepmap_hil.sensors.live import MeasurementSource
 from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
@@ -60,6 +61,7 @@ class RobotRun(RunSequencer):
         super().__init__(setup, link, run, options=(), recorder=recorder, listener=listener)
         self.camera, self.operator, self.workspace = camera, operator, setup.workspace()
         self.sensor_name = setup.sensor_name
+        self._channels = [name for name, _ in self.job.system.sensor_channels]
         self._pose = setup.controller.plant.step.layout.pose
         self.own = bool(setup.controller.encoders)  # the board measures itself
         self._begun = time.monotonic()
@@ -113,10 +115,14 @@ class RobotRun(RunSequencer):
             self.event("stopped")
             raise ObjectionError(f"{STOPPED} before the run began")
 
+    def _next(self, timeout: float) -> Measurement | None:
+        found = self.camera.next(timeout)
+        return None if found is None else checked(found, self._channels)
+
     def _start_measurements(self) -> list[Measurement]:
         seen: list[Measurement] = []
         while len(seen) < START_FRAMES:
-            measurement = self.camera.next(1.0)
+            measurement = self._next(1.0)
             if measurement is None:
                 raise LinkError(f"the sensor {self.sensor_name!r} sends nothing: check its plugs, then try again")
             seen.append(measurement)
@@ -211,7 +217,7 @@ class RobotRun(RunSequencer):
 
     def cycle(self, *, running: bool) -> list[Row]:
         """Sends a measurement if a frame has come; the ticks that the board has reported since the last call."""
-        found = self.camera.next(POLL_S)
+        found = self._next(POLL_S)
         if running and self.time - self._started >= self._streamed * self.period:
             self.streaming.send(self._streamed * self.period)
             self._streamed += 1

@@ -23,7 +23,7 @@ from stepmap_hil.runs.fault_verdict import MOVING, RunOutcome, evaluate_faults
 from stepmap_hil.runs.listener import RunListener
 from stepmap_hil.runs.log import STOPPED, Row, Run, Stop, Watch
 from stepmap_hil.runs.mcap import Recorder
-from stepmap_hil.sensors.base import SensorError
+from stepmap_hil.sensors.base import SensorError, checked
 from stepmap_hil.sensors.frame_reader import FrameReader
 from stepmap_hil.sensors.measurement import Measurement
 from stepmap_hil.wire import dialect
@@ -53,7 +53,8 @@ class Bench(RunSequencer):
         self.clock = setup.clock()
         super().__init__(setup, opened.link, run, options=self.clock.options, recorder=recorder, listener=listener)
         self.plant, self.sensor, self.board, self.injector = opened.plant, opened.sensor, opened.board, opened.injector
-        self.reader = FrameReader(self.sensor, in_thread=self.clock.real_time)
+        self.channels = [name for name, _ in setup.job.system.sensor_channels]
+        self.reader = FrameReader(self.sensor, self.channels, in_thread=self.clock.real_time)
         self.io_cycles, self.frame_delay, self.latency = setup.settings.io_cycles, setup.frame_delay(), setup.latency
         self.motors = MotorExchange(self.session, self.plant, self.period / self.io_cycles, self.injector)
         self.own = bool(setup.controller.encoders)  # the board measures itself
@@ -115,7 +116,7 @@ class Bench(RunSequencer):
             raise LinkError(f"the board could not hold the start of the plan: {explain(self.last.reason)}")
 
     def _calibration_measurement(self) -> tuple[list[int], int]:
-        seen = self.sensor.look(self.plant, self.time)
+        seen = checked(self.sensor.look(self.plant, self.time), self.channels)
         return self.codec.encode("measurement", seen.z), seen.valid
 
     def go(self, ticks: int, watch: Watch | None = None) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import math
 import select
 import socket
 import termios
@@ -37,7 +38,7 @@ class Line:
         received = bytearray()
         while len(received) < size:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([self._end], [], [], left)[0]:
+            if not _ready(self._end, select.POLLIN, left):
                 break
             try:
                 part = self._end.recv(size - len(received))
@@ -54,7 +55,7 @@ class Line:
         """Sends everything."""
         rest = memoryview(data)
         while rest:
-            if not select.select([], [self._end], [], STUCK)[1]:
+            if not _ready(self._end, select.POLLOUT, STUCK):
                 raise self._gone()
             try:
                 rest = rest[self._end.send(rest) :]
@@ -72,3 +73,10 @@ class Line:
         self._end.close()
         self._end = end
         end.setblocking(False)
+
+
+def _ready(end: socket.socket, event: int, seconds: float | None) -> bool:
+    """Whether a socket is ready within so long. ``select`` would refuse one with a number above 1023."""
+    asked = select.poll()
+    asked.register(end, event)
+    return bool(asked.poll(None if seconds is None else math.ceil(1e3 * seconds)))

@@ -10,6 +10,8 @@ connection is refused in its handshake, before a byte of it is heard, unless all
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import hmac
 import http
 import logging
@@ -28,6 +30,7 @@ from websockets.http11 import Request, Response
 
 from stepmap.errors import LinkError
 
+NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 NAMES = ("127.0.0.1", "localhost")
 Handler: TypeAlias = Callable[[ServerConnection], Awaitable[None]]
 Answer: TypeAlias = Callable[[ServerConnection, Request], Response | None]
@@ -106,6 +109,7 @@ class Gate:
 
     def _serve(self, handler: Any, *where: Any, process_request: Answer, **given: Any) -> Any:
         self.closed = True
+        asyncio.get_running_loop().set_exception_handler(_heed)
         guarded, handling = partial(self.guard, process_request), partial(self.handle, handler)
         return websockets.asyncio.server.serve(handling, *where, process_request=guarded, logger=_logger(), **given)
 
@@ -113,6 +117,13 @@ class Gate:
         """Raises where a server was started without its gate, as another version of viser might."""
         if not self.closed:
             raise LinkError("the live page cannot be guarded with this version of viser: pip install 'viser>=1.1,<1.2'")
+
+
+def _heed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Says nothing of connections for which there is no room: asyncio would, a hundred times per second and more."""
+    error = context.get("exception")
+    if not (isinstance(error, OSError) and error.errno in NO_ROOM):
+        loop.default_exception_handler(context)
 
 
 def _logger() -> logging.Logger:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from stepmap.errors import StepmapError
 from stepmap.jobs import Job
@@ -17,6 +20,32 @@ if TYPE_CHECKING:
 
 class SensorError(StepmapError, OSError):
     """A lost sensor; the text says what to do."""
+
+
+def checked(seen: object, channels: Sequence[str]) -> Measurement:
+    """A sensor's measurement as it can be sent, with 0 for what was not seen and is no number.
+
+    Raises SensorError where it is none: sensors come from other packages, too, and what they return is sent to a board.
+    """
+    n = len(channels)
+    if not isinstance(seen, Measurement):
+        raise SensorError(f"the sensor returned {type(seen).__name__} instead of a Measurement")
+    if not isinstance(seen.valid, int | np.integer) or not 0 <= seen.valid < 1 << n:
+        raise SensorError(f"the sensor says it has seen channels {seen.valid!r}, and there are bits 0 to {n - 1}")
+    z = np.asarray(seen.z)
+    if z.shape != (n,) or z.dtype.kind not in "fiu":
+        raise SensorError(
+            f"the sensor returned values of shape {z.shape} and type {z.dtype}, and there are {n} channels, each a "
+            f"number: {', '.join(channels)}"
+        )
+    has_seen = np.array([bool(seen.valid >> k & 1) for k in range(n)], dtype=bool)
+    wrong = has_seen & ~np.isfinite(z)
+    if wrong.any():
+        k = int(np.flatnonzero(wrong)[0])
+        raise SensorError(f"the sensor says it has seen {channels[k]}, and returned {z[k]} for it")
+    if not np.isfinite([seen.time, seen.arrived]).all():
+        raise SensorError(f"the sensor returned the times {seen.time} and {seen.arrived}")
+    return replace(seen, z=np.where(np.isfinite(z), z, 0.0), valid=int(seen.valid))
 
 
 class Sensor(Protocol):

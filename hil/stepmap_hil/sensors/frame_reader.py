@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from stepmap_hil.plant.mechanism import Plant
-from stepmap_hil.sensors.base import Sensor, SensorError, SlowSensor
+from stepmap_hil.sensors.base import Sensor, SensorError, SlowSensor, checked
 from stepmap_hil.sensors.measurement import Measurement
 
 TIMEOUT_S = 5.0  # for a frame that is being read when a run ends
@@ -19,8 +20,8 @@ class FrameReader:
     Run and thread communicate through queues that have no lock which a signal could leave taken.
     """
 
-    def __init__(self, sensor: Sensor, *, in_thread: bool) -> None:
-        self._sensor = sensor
+    def __init__(self, sensor: Sensor, channels: Sequence[str], *, in_thread: bool) -> None:
+        self._sensor, self._channels = sensor, channels
         self._slow = sensor if in_thread and isinstance(sensor, SlowSensor) else None
         self._requests: SimpleQueue[tuple[Any, float] | None] = SimpleQueue()
         self._read: SimpleQueue[Measurement | Exception] = SimpleQueue()
@@ -56,7 +57,8 @@ class FrameReader:
         return self._next is not None
 
     def take(self) -> Measurement | None:
-        """The measurement of a frame that has been read since the last call; raises SensorError of a lost sensor."""
+        """The measurement of a frame that has been read since the last call; raises SensorError of a lost sensor
+        or of one that returned no measurement."""
         if self._next is None and not self._read.empty():
             self._next = self._read.get()
         if self._next is None or self._sample is None:
@@ -65,7 +67,7 @@ class FrameReader:
         found, self._next = self._next, None
         if isinstance(found, Exception):
             raise found
-        return sample.seen(found)
+        return sample.seen(checked(found, self._channels))
 
     def close(self) -> None:
         """Waits for a frame that is being read; the sensor may be closed afterwards."""

@@ -71,7 +71,7 @@ class Link:
             raise LinkError(f"boards have system ids 1 to 254, not {target}")
         self.port, self.target, self.system = port, target, system
         self._ring = None if key is None else Keyring(key, target=target, host=system, board_id=board_id)
-        self._now = now
+        self._now, self._timestamp = now, 0
         self._opened = self._timestamp = self._clock()
         self._sequence = 0
         self._token = secrets.randbits(32)  # not the clock's: a computer without one would begin with the same again
@@ -130,12 +130,12 @@ class Link:
     def _clock(self) -> int:
         """Now; never one that would make the board deaf, which keeps the highest timestamp for ever."""
         now = max(0, self._now())  # of a computer that does not know the time, and follows the board
-        if now > LATEST and self.signed:
+        if now > LATEST and self.signed and not self._timestamp:
             raise LinkError(
                 "this computer's clock is beyond the year 2090: set it right. A board keeps the highest time it heard "
                 "for ever, and near the end of timestamps it would hear nobody any more (docs/upload.md)"
             )
-        return now
+        return now if now <= LATEST else self._timestamp  # it has jumped: what was begun, and a stop, still goes
 
     # Receiving
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -96,6 +97,9 @@ class Root(TyperGroup):
         run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
         if not standalone_mode:
             return run()
+        if not _has_folder():
+            complain("the folder in which this was started is gone", hint="Go to one that is there: cd")
+            sys.exit(FAILED)
         self._ending, self._has_said_why = Ending(), False
         try:
             with warnings.catch_warnings(), self._ending.heeded():
@@ -137,6 +141,15 @@ def explain(error: Exception) -> int:
         complain(f"not enough memory ({error})", hint="Ask for fewer steps.")
         return FAILED
     raise error
+
+
+def _has_folder() -> bool:
+    """Whether the folder that a command works in is still there."""
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def _foreseen(error: Exception) -> bool:

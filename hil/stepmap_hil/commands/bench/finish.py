@@ -33,6 +33,7 @@ def finish(
         evaluated = results.evaluate(controller, closed, opened, known, origin)
     summary = evaluated.summary | {"stages": clock.document()}
     verdict, reason = verdict_on(closed, summary)
+    kept.require_there()
     results.save(kept.path, evaluated, summary, verdict)
     kept.end(verdict, reason or summary["ended"], summary["ticks"])
     screen = console()

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,10 @@ class OpenRun:
     path: Path
     about: dict[str, Any]
     ended: bool = False
+    made: os.stat_result = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.made = self.path.lstat()
 
     @property
     def recording(self) -> Path:
@@ -51,14 +55,33 @@ class OpenRun:
         """For files that nobody needs afterwards."""
         return self.path / SCRATCH
 
+    @property
+    def is_there(self) -> bool:
+        """Whether its folder is still the one that was made; it may have been moved, removed, or replaced by a link."""
+        try:
+            return os.path.samestat(self.made, self.path.lstat())
+        except OSError:
+            return False
+
+    def require_there(self) -> None:
+        """Raises where its folder is another one by now: nothing is written to that, and nothing removed there."""
+        if not self.is_there:
+            raise ModelError(
+                f"the folder of the run, {self.path}, was moved, removed or replaced while the run went on",
+                hint="The robot has stopped; what was recorded is where the folder is now. Run it again.",
+            )
+
     def end(self, verdict: str, reason: str, ticks: int) -> None:
         """Writes the verdict, and makes this the latest run."""
+        self.require_there()
         self._write(verdict, reason, ticks)
         point(self.path.parent, self.path.name)
         self.ended = True
 
     def abort(self, reason: str) -> bool:
         """What was recorded stays, with its verdict; a run of which nothing was recorded leaves nothing."""
+        if not self.is_there:
+            return False
         ticks = _ticks(self.recording)
         if ticks is None:
             shutil.rmtree(self.path, ignore_errors=True)
@@ -89,8 +112,9 @@ def begin(place: Path, board: str, about: Mapping[str, Any]) -> Iterator[OpenRun
             made.abort(why(error))
         raise
     finally:
-        shutil.rmtree(made.scratch, ignore_errors=True)
-        (made.path / LOCK).unlink(missing_ok=True)
+        if made.is_there:
+            shutil.rmtree(made.scratch, ignore_errors=True)
+            (made.path / LOCK).unlink(missing_ok=True)
         os.close(handle)
 
 
