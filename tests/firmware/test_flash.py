@@ -112,6 +112,15 @@ def checked(data: bytes) -> bytes:
     return data + bytes([total])
 
 
+def test_a_tool_that_has_greeted_again_is_refused_once(chip: Bootloader) -> None:
+    """stm32flash waits half a second, greets again and takes nothing but a refusal, as a chip gives that has heard
+    both. The answer to its first greeting would end it, where a computer stood still for so long."""
+    with serial.Serial(chip.port, timeout=30.0) as it:
+        it.write(b"\x7f\x7f")
+        assert it.read(1)[0] == NACK
+        assert ask(it, b"\x31\xce") == ACK
+
+
 def test_damaged_requests_are_refused(line: serial.Serial) -> None:
     assert ask(line, b"\x31\xcf") == NACK  # 0x31 and not its complement
     assert ask(line, b"\x55\xaa") == NACK  # no such command

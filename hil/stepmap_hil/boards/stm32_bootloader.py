@@ -103,6 +103,11 @@ class Bootloader:
         settings[6][termios.VTIME] = TIMEOUT_DS
         termios.tcsetattr(self._slave, termios.TCSANOW, settings)
 
+    def _greeted_again(self) -> bool:
+        """Whether the tool has lost patience meanwhile: it greets again then, and a chip refuses that as a command."""
+        ready, _, _ = select.select([self._master], [], [], 0)
+        return bool(ready) and self._take(1)[0] == HELLO
+
     def _take_checked(self, count: int, first: bytes = b"") -> bytes:
         """`count` bytes and their checksum, which covers `first` too."""
         received = self._take(count + 1)
@@ -141,7 +146,7 @@ class Bootloader:
             if first == HELLO:
                 self._greeted = True
                 self._extend_timeout()
-                self._say(ACK)
+                self._say(NACK if self._greeted_again() else ACK)
             return
         if first == HELLO or self._take(1)[0] != first ^ 0xFF or first not in commands:
             raise RefusedError
