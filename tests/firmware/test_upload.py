@@ -329,6 +329,8 @@ def test_a_counter_counts_once(board: Board) -> None:
     TIME.jump()
     assert result(100, one) == 9  # also after a reset
     assert result(101, two) == 0
+    assert result(105, two) == 0  # another host goes on with what is half there
+    assert result(105, two) == 0  # and its answer got lost
 
 
 def test_bytes_that_are_not_those_announced_are_never_used(board: Board) -> None:
